@@ -447,25 +447,38 @@ impl Study<'_> {
     fn held_by(&self, task: usize) -> Result<Held, Unbounded> {
         let mut held = Held::default();
         let mut longest = Nanoseconds::ZERO;
-        for (index, engine) in self.locks.engines.iter().enumerate() {
-            let Some(user) = engine.users.iter().find(|user| user.task == task) else { continue };
-            let (operations, waits) = (engine.operations(user)?, self.engine(index, user)?);
-            held.requests = held.requests.checked_add(user.times).ok_or(Unbounded::Overflow)?;
-            held.operations = plus(held.operations, operations)?;
+        let mut add = |requests: u32, waits: Total, notices: Nanoseconds| -> Result<(), Unbounded> {
+            held.requests = held.requests.checked_add(requests).ok_or(Unbounded::Overflow)?;
             held.waits = plus(held.waits, waits.span)?;
-            let notices = engine.notices(plus(operations, waits.span)?)?;
             held.cpu = plus(held.cpu, plus(waits.cpu, notices)?)?;
             if waits.span > longest {
                 (longest, held.largest) = (waits.span, waits.largest.1);
             }
+            Ok(())
+        };
+        let mut operations = Nanoseconds::ZERO;
+        for (index, engine) in self.locks.engines.iter().enumerate() {
+            let Some(user) = engine.users.iter().find(|user| user.task == task) else { continue };
+            let (own, waits) = (engine.operations(user)?, self.engine(index, user)?);
+            operations = plus(operations, own)?;
+            add(user.times, waits, engine.notices(plus(own, waits.span)?)?)?;
         }
-        Ok(held)
+        for (index, pool) in self.locks.pools.iter().enumerate() {
+            if !pool.sections.iter().any(|section| section.task == task) {
+                continue;
+            }
+            // Those who have a token may wait for an engine for as long as response times say, which are not known here.
+            if pool.engines.iter().any(|engine| self.is_by_counting(&self.locks.engines[*engine])) {
+                return Err(Unbounded::NoBound(On::Token(index)));
+            }
+            add(1, self.token(index, task, &self.sections(pool)?)?, Nanoseconds::ZERO)?;
+        }
+        Ok(Held { operations, ..held })
     }
 
-    /// Whether a server is among the users of `engine`.
-    fn serves(&self, engine: &Engine) -> bool {
-        let is_server = |user: &User| self.locks.servers.iter().any(|server| server.task == Some(user.task));
-        engine.users.iter().any(is_server)
+    /// Whether one of these is a server.
+    fn serves(&self, mut users: impl Iterator<Item = usize>) -> bool {
+        users.any(|user| self.locks.servers.iter().any(|server| server.task == Some(user)))
     }
 
     /// The bounds of each of the cluster's tasks.
@@ -643,7 +656,7 @@ impl Study<'_> {
     fn engine(&self, index: usize, user: &User) -> Result<Total, Unbounded> {
         let engine = &self.locks.engines[index];
         let others = self.others(engine, user)?;
-        if self.serves(engine) && self.is_by_counting(engine) {
+        if self.is_by_counting(engine) && self.serves(engine.users.iter().map(|user| user.task)) {
             return Err(Unbounded::NoBound(On::Engine(index)));
         }
         let mut total = Total::default();
@@ -771,6 +784,11 @@ impl Study<'_> {
     ///   4.41 prints the CPUs of one cluster where 2.36 has those of all that share).
     fn token(&self, index: usize, task: usize, sections: &[Wait]) -> Result<Total, Unbounded> {
         let pool = &self.locks.pools[index];
+        if !pool.protocol.is_by_arrival(pool.sections.len())
+            && self.serves(pool.sections.iter().map(|section| section.task))
+        {
+            return Err(Unbounded::NoBound(On::Token(index)));
+        }
         let others: Vec<Wait> = sections.iter().filter(|one| one.task != task).copied().collect();
         let mut total = Total::default();
         match pool.protocol {
@@ -864,6 +882,18 @@ impl Study<'_> {
     /// What is known of `task`, if it is of another cluster.
     fn abroad(&self, task: usize) -> Option<&Abroad> {
         self.locks.abroad.iter().find(|abroad| abroad.task == task)
+    }
+}
+
+impl Protocol {
+    /// Whether each request of so many users joins a queue at once, and none passes another there: nothing depends on the priority that it is made with.
+    #[must_use]
+    pub fn is_by_arrival(&self, users: usize) -> bool {
+        match self {
+            Protocol::Pool(Rules { limit: None, total, .. }) => total.is_none(),
+            Protocol::Pool(rules) => rules.capacity().is_none_or(|room| users <= room as usize),
+            Protocol::CkOmlp { .. } => false,
+        }
     }
 }
 

@@ -22,10 +22,10 @@
 //!
 //! Requests of tasks without jobs come after all of jobs. So they are in progress at most, and never taken earlier.
 //!
-//! # Engines
+//! # Engines and tokens
 //!
-//! A server may hold engines in a service, one after the other. It is one more user of each: it makes one request at a time, and nobody holds
-//! an engine while it waits for a service. So a service is longer by its operations, and by what each of its requests waits for the engine: as
+//! A server may hold engines in a service, one after the other, and have a token of a pool once. It is one more user of each: it makes one request at a time, and nobody holds
+//! an engine or a token while it waits for a service. So a service is longer by its operations, and by what each of its requests waits for the engine: as
 //! that of any user (`blocking`). Operations for a job's own request suspend that job; waits for the engine block it. In the service of
 //! another's request both are part of `full`.
 //!
@@ -33,6 +33,7 @@
 //! - By priority, on one CPU: keys are compared when the engine is granted, and the server that the job waits for has inherited by then. So only
 //!   jobs of higher priority pass it, and while one is pending nobody is pi-blocked; the hold that is under way is waited for.
 //! - By priority, on several CPUs: a service for a job that comes last may pass others with an inherited key. No bound is given.
+//! - Tokens: where each request joins a queue at once, by arrival. Where priority says which request does, no bound is given.
 //!
 //! # Several clusters
 //!
@@ -49,7 +50,7 @@
 //!
 //! What others could do that do not keep to 2 and 3 is a matter of what is called proved (admission).
 //!
-//! Not here: how long engines and tokens are waited for (`blocking`); servers that use tokens, or engines of several clusters.
+//! Not here: how long engines and tokens are waited for (`blocking`); servers that use engines or tokens of several clusters.
 
 use fusee_sched::time::Nanoseconds;
 
@@ -69,7 +70,7 @@ pub struct Caller {
 /// A task that answers requests, one by one.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Server {
-    /// As in [`crate::blocking::User`], if it uses engines.
+    /// As in [`crate::blocking::User`], if it uses engines or tokens.
     pub task: Option<usize>,
     /// CPU time of the longest service with its holds of engines, without the calls that it makes meanwhile.
     pub service: Nanoseconds,
@@ -85,10 +86,10 @@ pub struct Server {
     pub is_bounded: bool,
 }
 
-/// How a service is suspended for engines.
+/// How a service is suspended for engines and tokens.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Held {
-    /// How often it holds one.
+    /// How often it asks for one.
     pub requests: u32,
     /// How long they work for it.
     pub operations: Nanoseconds,
@@ -162,7 +163,7 @@ impl<'a> Calls<'a> {
         Ok(sum)
     }
 
-    /// How a service of the server at `index` is suspended for engines.
+    /// How a service of the server at `index` is suspended for engines and tokens.
     pub(crate) fn held(&self, index: usize) -> Held {
         self.held.get(index).copied().unwrap_or_default()
     }

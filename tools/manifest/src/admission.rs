@@ -1,21 +1,20 @@
 //! Admission: which promises of a manifest the analysis can prove.
 
-use fusee_abi::image::{self, advice, class, kind, measure, order};
+use fusee_abi::image::{self, advice, class, kind, order};
 use fusee_sched::key::PolicyName;
 use fusee_sched::time::Nanoseconds;
 use fusee_sched_analysis::blocking::{
-    self, Abroad, Alternative, Blocked, Engine, Locks, Measure, On, Order, Pool, Protocol, Rules, Section, Unbounded,
-    User,
+    self, Abroad, Alternative, Blocked, Engine, Locks, On, Order, Pool, Protocol, Section, Unbounded, User,
 };
 use fusee_sched_analysis::overheads::Infeasible;
 use fusee_sched_analysis::report::Term;
 use fusee_sched_analysis::{Cluster, Nonsense, Overheads, Report, Task};
 
-mod engines;
 mod latency;
 mod lives;
 mod scripts;
 mod servers;
+mod unknown;
 mod verdict;
 
 pub(crate) use latency::replicas;
@@ -131,14 +130,14 @@ impl Study {
         // For each pool the engines that are held with a token of it.
         let mut within = vec![Vec::new(); system.pools.len()];
         for number in 0..system.engines.len() {
-            let engines = engines::of_one_lock(system, number);
+            let engines = unknown::of_one_lock(system, number);
             // A group is one lock, that of its first engine.
             if engines[0] == number {
                 study.engines_of(system, (&order, &workers), &engines, &mut unknown, &mut within);
             }
         }
         for (number, engines) in within.into_iter().enumerate() {
-            study.pool_of(system, &order, number, engines, &unknown);
+            study.pool_of(system, (&order, &workers), number, engines, &unknown);
         }
         let cluster_of = |(number, task): (usize, &usize)| {
             let cluster = system.tasks[*task].cluster as usize;
@@ -202,7 +201,7 @@ impl Study {
         let arbitrated = system.arbitrated[engines[0]].as_deref();
         let names = names_of(system, engines);
         let lock = words_of(&names);
-        if let Some(why) = engines::unknown(system, engines) {
+        if let Some(why) = unknown::engines(system, engines) {
             let members = uses.iter().map(|(user, _)| user.task as usize).collect();
             let undeclared = Undeclared { why, lock, members };
             unknown.extend(uses.iter().map(|(user, _)| (user.task as usize, undeclared.clone())));
@@ -212,7 +211,7 @@ impl Study {
             return;
         }
         // Who waits for a token waits for what its holder does with it, too.
-        let is_ours = |pool: usize| users_of(system, pool).any(|task| self.members.contains(&task));
+        let is_ours = |pool: usize| users_of(system, pool).any(|task| workers.contains(&task));
         let pools = |hold: &DeclaredHold| {
             let tokens = hold.tokens;
             (0..system.pools.len()).filter(move |pool| tokens >> pool & 1 != 0)
@@ -267,27 +266,26 @@ impl Study {
         self.engines.push(names.join("+"));
     }
 
-    /// Adds a pool, if tasks of this cluster use it, and those hold `engines` with a token.
+    /// Adds a pool, if tasks of this cluster use it, or servers for them, and those hold `engines` with a token.
     fn pool_of(
         &mut self,
         system: &Resolved,
-        order: &[usize],
+        (order, workers): (&[usize], &[usize]),
         number: usize,
         engines: Vec<usize>,
         unknown: &[(usize, Undeclared)],
     ) {
         let (name, record) = &system.pools[number];
         let users: Vec<usize> = users_of(system, number).collect();
-        if !users.iter().any(|task| self.members.contains(task)) {
+        if !users.iter().any(|task| workers.contains(task)) {
             return;
         }
         let said = |task: usize| system.sections.iter().find(|(by, of, _)| *by == task && *of == number);
         let lock = format!("pool `{name}`");
-        let silent = users.iter().copied().find(|task| said(*task).is_none());
         // Where clusters share, all of their jobs donate.
         let members = if record.crosses != 0 { self.members.clone() } else { users.clone() };
-        if let Some(task) = silent {
-            self.undeclared.push(Undeclared { why: is_silent(system, task, &lock), lock, members });
+        if let Some(why) = unknown::tokens(system, number) {
+            self.undeclared.push(Undeclared { why, lock, members });
             return;
         }
         if let Some((_, why)) = unknown.iter().find(|(task, _)| users.contains(task)) {
@@ -298,14 +296,7 @@ impl Study {
             let (_, _, cpu) = *said(*task)?;
             Some(Section { task: order.iter().position(|other| other == task)?, cpu })
         };
-        let cpus = self.cluster.cpus() as u16;
-        let [limit, total] = [record.limit, record.total_limit].map(|limit| (limit != 0).then_some(limit as u16));
-        let measure = if record.measure == measure::LENGTHS { Measure::CriticalSections } else { Measure::Requests };
-        let replicas = record.replicas as u8;
-        let protocol = match record.crosses {
-            0 => Protocol::Pool(Rules { replicas, cpus, limit, total, measure }),
-            _ => Protocol::CkOmlp { replicas },
-        };
+        let protocol = unknown::protocol(system, number);
         let advised = record.advice != advice::NOBODY;
         let sections = users.iter().filter_map(section).collect();
         self.locks.pools.push(Pool { protocol, advised, sections, engines });
@@ -518,7 +509,7 @@ fn words_of(names: &[&str]) -> String {
 
 /// The tasks for which `task` uses engines, and how often a job of each has it do so: itself, once; or, if it serves others, those who call it.
 pub(crate) fn works_for(system: &Resolved, task: usize) -> Vec<(usize, u64)> {
-    match engines::is_for_others(system, task) {
+    match unknown::is_for_others(system, task) {
         true => Waiting::new(system).requests_to(task),
         false => vec![(task, 1)],
     }
@@ -527,7 +518,7 @@ pub(crate) fn works_for(system: &Resolved, task: usize) -> Vec<(usize, u64)> {
 /// For each task itself, and the servers that use engines for it.
 pub(crate) fn workers(system: &Resolved) -> Vec<Vec<usize>> {
     let mut users = system.engine_users.iter().map(|user| user.task as usize);
-    let waiting = users.any(|user| engines::is_for_others(system, user)).then(|| Waiting::new(system));
+    let waiting = users.any(|user| unknown::is_for_others(system, user)).then(|| Waiting::new(system));
     let works = |task| waiting.as_ref().map_or_else(|| vec![task], |waiting| waiting.works_for(task));
     (0..system.tasks.len()).map(works).collect()
 }

@@ -20,7 +20,7 @@ use fusee_sched_analysis::Overheads;
 use fusee_simulator::workload::Source;
 use fusee_simulator::{Part, Program};
 
-use super::served::{self, Engine, Hold};
+use super::served::{Shared, Uses};
 use super::systems::{Waits, clusters};
 use super::{Family, MICROSECOND, MILLISECOND};
 
@@ -30,7 +30,9 @@ struct Server {
     service: u64,
     calls: Vec<(usize, u64)>,
     cluster: Option<usize>,
-    holds: Vec<Hold>,
+    /// It has a budget of its own, which is for tokens, and for nothing here.
+    has_budget: bool,
+    uses: Uses,
 }
 
 /// The manifest of the system with this number, and the longest period in it.
@@ -72,11 +74,11 @@ fn draw_with(family: Family, seed: u64, number: u64, waits: &Waits) -> (String, 
         next += size;
         let _ = write!(text, "\n[clusters.c{index}]\ncpus = [{}]\n", members.join(", "));
     }
-    let mut engines = match family {
-        Family::Served => served::engines(&mut source, &mut text, &clusters),
-        _ => Vec::new(),
+    let mut shared = match family {
+        Family::Served => Shared::draw(&mut source, &mut text, &clusters),
+        _ => Shared::default(),
     };
-    let servers = servers(&mut source, &mut text, &clusters, across, &mut engines);
+    let servers = servers(&mut source, &mut text, &clusters, across, &mut shared);
     let mut longest = 0;
     let idle = source.draw(0, 2 * clusters.len() as u64) as usize;
     for (cluster, size) in clusters.iter().enumerate() {
@@ -84,7 +86,7 @@ fn draw_with(family: Family, seed: u64, number: u64, waits: &Waits) -> (String, 
             &mut source,
             &mut text,
             (cluster, *size),
-            (&servers, &mut engines),
+            (&servers, &mut shared),
             waits,
             (across, idle == cluster),
         ));
@@ -93,7 +95,7 @@ fn draw_with(family: Family, seed: u64, number: u64, waits: &Waits) -> (String, 
 }
 
 /// Writes servers for clusters of these sizes: no more are shared than each has CPUs, as many as are boosted at once there.
-fn servers(source: &mut Source, text: &mut String, sizes: &[u64], across: bool, engines: &mut [Engine]) -> Vec<Server> {
+fn servers(source: &mut Source, text: &mut String, sizes: &[u64], across: bool, shared: &mut Shared) -> Vec<Server> {
     let (clusters, least) = (sizes.len(), sizes.iter().copied().min().unwrap_or(1));
     let count = source.draw(1, 4) as usize;
     let mut servers: Vec<Server> = Vec::new();
@@ -101,13 +103,13 @@ fn servers(source: &mut Source, text: &mut String, sizes: &[u64], across: bool, 
         // The last is one that all share, at least.
         let is_shared = across && (index + 1 == count || index + 2 == count && least > 1 && source.draw(0, 1) == 0);
         let cluster = (!is_shared).then(|| source.draw(0, clusters as u64 - 1) as usize);
-        let holds = match cluster {
-            Some(cluster) if !engines.is_empty() => served::holds(source, engines, cluster, 150 * MICROSECOND),
-            _ => Vec::new(),
+        let has_budget = !shared.is_empty() && source.draw(0, 1) == 0;
+        let uses = match cluster {
+            Some(cluster) if !shared.is_empty() => shared.uses(source, cluster, 150 * MICROSECOND, has_budget),
+            _ => Uses::default(),
         };
-        let held: u64 = holds.iter().map(Hold::cpu).sum();
-        let service = held + source.draw(10 * MICROSECOND, 400 * MICROSECOND);
-        servers.push(Server { service, calls: Vec::new(), cluster, holds });
+        let service = uses.cpu() + source.draw(10 * MICROSECOND, 400 * MICROSECOND);
+        servers.push(Server { service, calls: Vec::new(), cluster, has_budget, uses });
     }
     for index in 0..count {
         let Some(cluster) = servers[index].cluster else { continue };
@@ -121,12 +123,12 @@ fn servers(source: &mut Source, text: &mut String, sizes: &[u64], across: bool, 
     }
     for (index, server) in servers.iter().enumerate() {
         let cluster = server.cluster.unwrap_or_else(|| source.draw(0, clusters as u64 - 1) as usize);
-        let program = match engines.is_empty() {
+        let program = match shared.is_empty() {
             true => "binary = \"apps/server\"\n".to_owned(),
             false => {
-                // Some have a budget of their own, which is for nothing here.
-                let reserve = source.pick(&["", "", "class = \"service\"\nperiod = \"10ms\"\nbudget = \"1ms\"\n"]);
-                format!("{reserve}trusted = true\nscript = [{}]\n", service(source, index, server, engines))
+                let budget = "class = \"service\"\nperiod = \"10ms\"\nbudget = \"1ms\"\n";
+                let budget = if server.has_budget { budget } else { "" };
+                format!("{budget}trusted = true\nscript = [{}]\n", service(source, index, server, shared))
             }
         };
         let _ = write!(
@@ -135,7 +137,7 @@ fn servers(source: &mut Source, text: &mut String, sizes: &[u64], across: bool, 
              \"c{cluster}\"\n{program}handles.s{index} = \"endpoint s{index}: receive\"\n",
             server.service
         );
-        server.holds.iter().for_each(|hold| hold.write(text, engines));
+        server.uses.write(text, shared);
         for (other, times) in &server.calls {
             let _ =
                 write!(text, "handles.s{other} = \"endpoint s{other}: call\"\nuses.s{other} = {{ times = {times} }}\n");
@@ -144,13 +146,13 @@ fn servers(source: &mut Source, text: &mut String, sizes: &[u64], across: bool, 
     servers
 }
 
-/// The script of a server that holds engines, and calls others, in any order.
-fn service(source: &mut Source, index: usize, server: &Server, engines: &[Engine]) -> String {
+/// The script of a server that uses engines and tokens, and calls others, in any order.
+fn service(source: &mut Source, index: usize, server: &Server, shared: &Shared) -> String {
     let calls =
         server.calls.iter().flat_map(|(other, times)| (0..*times).map(move |_| format!("\"call s{other} 0ns\"")));
-    let mut parts: Vec<String> = server.holds.iter().flat_map(|hold| hold.steps(engines)).chain(calls).collect();
+    let mut parts: Vec<String> = server.uses.steps(shared).into_iter().chain(calls).collect();
     shuffle(source, &mut parts);
-    let besides = server.service - server.holds.iter().map(Hold::cpu).sum::<u64>();
+    let besides = server.service - server.uses.cpu();
     let first = source.draw(0, besides);
     let parts: String = parts.into_iter().map(|part| part + ", ").collect();
     format!("\"receive s{index}\", \"burn {first}ns\", {parts}\"burn {}ns\", \"reply s{index}\"", besides - first)
@@ -167,7 +169,7 @@ fn tasks(
     source: &mut Source,
     text: &mut String,
     (cluster, size): (usize, u64),
-    (servers, engines): (&[Server], &mut [Engine]),
+    (servers, shared): (&[Server], &mut Shared),
     waits: &Waits,
     (across, idles): (bool, bool),
 ) -> u64 {
@@ -181,17 +183,17 @@ fn tasks(
         for server in usable.iter().filter(|_| source.draw(0, 2) > 0).copied().collect::<Vec<_>>() {
             calls.push((server, source.draw(1, 2)));
         }
-        let holds = match engines.is_empty() {
-            true => Vec::new(),
-            false => served::holds(source, engines, cluster, 300 * MICROSECOND),
+        let uses = match shared.is_empty() {
+            true => Uses::default(),
+            false => shared.uses(source, cluster, 300 * MICROSECOND, true),
         };
         let mut steps: Vec<String> = calls
             .iter()
             .flat_map(|(server, times)| (0..*times).map(move |_| format!("\"call s{server} 0ns\"")))
-            .chain(holds.iter().flat_map(|hold| hold.steps(engines)))
+            .chain(uses.steps(shared))
             .collect();
         shuffle(source, &mut steps);
-        let held: u64 = holds.iter().map(Hold::cpu).sum();
+        let held = uses.cpu();
         let mut computed = held;
         let mut script = Vec::new();
         let mut burn = |source: &mut Source, script: &mut Vec<String>, most: u64| {
@@ -209,8 +211,8 @@ fn tasks(
             burn(source, &mut script, 300 * MICROSECOND);
         }
         let services: u64 = calls.iter().map(|(server, times)| times * whole(servers, *server)).sum();
-        let own = holds.iter().map(Hold::operations).sum::<u64>();
-        let operations: u64 = own + calls.iter().map(|(server, times)| times * works(servers, *server)).sum::<u64>();
+        let operations =
+            uses.operations() + calls.iter().map(|(server, times)| times * works(servers, *server)).sum::<u64>();
         let (lends, blocking) =
             waits.get(&name).copied().unwrap_or((10 * (services + held), 20 * (services + held + operations)));
         let budget = (computed + services + lends + MICROSECOND).max(limits::BUDGET_MIN);
@@ -227,7 +229,7 @@ fn tasks(
              \"{budget}ns\"\nwcet = \"{computed}ns\"\nphase = \"{phase}ns\"\nbacklog = 255\nsuspends = \"{sleeps}ns\"\n",
             script.join(", ")
         );
-        holds.iter().for_each(|hold| hold.write(text, engines));
+        uses.write(text, shared);
         for (server, times) in calls {
             let _ = write!(
                 text,
@@ -253,8 +255,8 @@ fn whole(servers: &[Server], index: usize) -> u64 {
 
 /// How long engines work in one request with all calls that it makes.
 fn works(servers: &[Server], index: usize) -> u64 {
-    let own: u64 = servers[index].holds.iter().map(Hold::operations).sum();
-    own + servers[index].calls.iter().map(|(other, times)| times * works(servers, *other)).sum::<u64>()
+    servers[index].uses.operations()
+        + servers[index].calls.iter().map(|(other, times)| times * works(servers, *other)).sum::<u64>()
 }
 
 /// What the servers of such a system run, whose names begin with `server`: each service takes as long as it may, but for so many

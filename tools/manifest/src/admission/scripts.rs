@@ -307,7 +307,7 @@ fn excesses(system: &Resolved, task: usize) -> Vec<Excess> {
         let holds = || sums.holds.iter().filter(|hold| hold.lock == own);
         let times = holds().filter(|hold| !hold.is_second).count();
         if times > said.times as usize {
-            let job = if super::engines::is_for_others(system, task) { "service" } else { "job" };
+            let job = if super::unknown::is_for_others(system, task) { "service" } else { "job" };
             add(on, format!("`{name}` holds {engine} {times} times in a {job}, and `uses` says {}", said.times));
         }
         let [cpu, operations] = [holds().map(|hold| hold.cpu).max(), holds().map(|hold| hold.operations).max()];

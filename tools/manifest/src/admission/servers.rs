@@ -16,7 +16,7 @@ use fusee_sched_analysis::Above;
 use fusee_sched_analysis::servers::{Caller, Server};
 
 use super::scripts::Excesses;
-use super::{engines, lives, milliseconds, scripts};
+use super::{lives, milliseconds, scripts, unknown};
 use crate::resolve::{Device, Graph, Resolved};
 
 /// A system, looked at for what its tasks wait for.
@@ -226,14 +226,19 @@ impl<'a> Waiting<'a> {
         counted.find(is_silent).map(|task| silence(self.name(task), name))
     }
 
-    /// Why nothing is known of how long the server of `endpoint` waits for engines and holds them, if it does.
+    /// Why nothing is known of how long the server of `endpoint` waits for engines and tokens, if it does.
     fn engine_problem(&self, endpoint: usize) -> Option<String> {
         let server = self.server(endpoint);
         let name = self.name(server);
-        let mut used = self.handles(server, kind::ENGINE, rights::ACQUIRE).map(|one| one.object as usize).peekable();
-        used.peek()?;
+        let used = |kind: u32| self.handles(server, kind, rights::ACQUIRE).map(|one| one.object as usize);
+        let (engines, pools) = (used(kind::ENGINE).collect::<Vec<_>>(), used(kind::POOL).collect::<Vec<_>>());
+        if engines.is_empty() && pools.is_empty() {
+            return None;
+        }
         if self.clusters(endpoint).into_iter().any(|cluster| cluster != self.cluster(server)) {
-            return Some(format!("server `{name}` holds engines, and tasks of another cluster than its own call it"));
+            return Some(format!(
+                "server `{name}` holds engines or tokens, and tasks of another cluster than its own call it"
+            ));
         }
         let mut reach = self.reach(endpoint).into_iter();
         let pays = |task: &usize| self.reservation(*task).is_some_and(|one| one.covers_engines != 0);
@@ -243,7 +248,11 @@ impl<'a> Waiting<'a> {
                 self.name(task)
             ));
         }
-        used.find_map(|engine| engines::unknown(self.system, &engines::of_one_lock(self.system, engine)))
+        let mut engines = engines.into_iter().map(|engine| unknown::of_one_lock(self.system, engine));
+        let unknown = engines.find_map(|engines| unknown::engines(self.system, &engines));
+        let of_pool =
+            |pool: usize| unknown::tokens(self.system, pool).or_else(|| unknown::engines_within(self.system, pool));
+        unknown.or_else(|| pools.into_iter().find_map(of_pool))
     }
 
     /// `task`, and the servers that it calls, directly or through others.
@@ -280,22 +289,17 @@ impl<'a> Waiting<'a> {
         if self.is_scripted(server) && !scripts::serves(&self.system.tasks[server].script) {
             return Some(format!("the script of server `{name}` does more than to serve"));
         }
-        for (of, rights, what) in [
-            (kind::POOL, rights::ACQUIRE, "tokens"),
-            (kind::NOTIFICATION, rights::WAIT, "notifications"),
-            (kind::ENDPOINT, rights::SEND, "those to whom it sends"),
-        ] {
-            // A script does what it says.
-            if self.is_scripted(server) && of != kind::POOL {
-                continue;
-            }
-            // For its device a driver waits while its client holds the engine, which says for how long.
-            if of == kind::NOTIFICATION && self.driven(server).is_some() {
-                continue;
-            }
-            if self.handles(server, of, rights).any(|one| !self.system.is_completion(one)) {
-                return Some(format!("server `{name}` may wait for {what}"));
-            }
+        let waits = |of: u32, right: u32| {
+            // A script does what it says. Completions are of operations, which `uses` says.
+            let mut handles = self.handles(server, of, right).filter(|one| !self.system.is_completion(one));
+            !self.is_scripted(server) && handles.next().is_some()
+        };
+        // For its device a driver waits while its client holds the engine, which says for how long.
+        if self.driven(server).is_none() && waits(kind::NOTIFICATION, rights::WAIT) {
+            return Some(format!("server `{name}` may wait for notifications"));
+        }
+        if waits(kind::ENDPOINT, rights::SEND) {
+            return Some(format!("server `{name}` may wait for those to whom it sends"));
         }
         let silent = self.calls_of(server).find(|(at, _)| self.times(server, *at).is_none());
         silent.map(|(at, _)| silence(name, &self.system.endpoints[at].0))
@@ -404,7 +408,8 @@ impl<'a> Waiting<'a> {
             let is_bounded = !is_shared || self.is_boosted_at_once(*at, index);
             let elsewhere = Nanoseconds(if is_shared { record.boost_period() } else { 0 });
             let service = Nanoseconds(record.service_max);
-            let holds = self.handles(self.server(*at), kind::ENGINE, rights::ACQUIRE).next();
+            let kinds = [kind::ENGINE, kind::POOL].into_iter();
+            let holds = kinds.flat_map(|kind| self.handles(self.server(*at), kind, rights::ACQUIRE)).next();
             let task = holds.and_then(|_| number(self.server(*at)));
             servers.push(Server { task, service, elsewhere, calls: calls.collect(), callers, is_shared, is_bounded });
         }

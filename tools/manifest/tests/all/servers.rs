@@ -415,6 +415,35 @@ fn a_service_that_holds_what_nobody_bounds_is_not_counted() {
     untrusted("client", "wcet = \"1ms\"\nhard = true", "wcet = \"1ms\"", "other");
 }
 
+/// The same where both have a token of a pool while they hold the engine.
+fn with_tokens(limit: &str) -> String {
+    let pool = format!("[pools.t]\nreplicas = 1\nlimit = {limit}\n[engines.m]");
+    let text = HOLDS
+        .replace("[engines.m]", &pool)
+        .replace("m = \"engine m: acquire\"", "t = \"pool t: acquire\", m = \"engine m: acquire\"");
+    let text = text
+        .replace("\"acquire m\"", "\"acquire t\", \"acquire m\"")
+        .replace("\"release m\"", "\"release m\", \"release t\"");
+    let text = text.replace("us\" }\n", "us\", within = \"t\" }\nuses.t = {}\n");
+    text.replace("trusted = true\n", "trusted = true\nclass = \"service\"\nperiod = \"10ms\"\nbudget = \"1ms\"\n")
+}
+
+#[test]
+fn a_server_has_tokens_of_pools_that_each_request_joins_at_once() {
+    let manifest = parse(&with_tokens("\"unlimited\"")).unwrap();
+    let (report, blocked) = Study::new(&manifest.system, 0).unwrap().analyse(&Overheads::default()).unwrap();
+    assert!(report.is_hard());
+    // Two services meet one section of the other each; nobody wants the engine without the token, of which there is one.
+    assert_eq!([blocked[0].requests, blocked[0].blocking.0 as u32 / 1_000], [6, 2 * 900]);
+    assert_eq!(parse(&with_tokens("2")).err(), None);
+    let said = parse(&with_tokens("1")).err().unwrap_or_default();
+    let why = "server `files` uses pool `t`, where priority says who joins a queue, and it has none of its own";
+    assert!(said.contains("task `client` is hard, but not proved") && said.contains(why), "{said}");
+    let silent = with_tokens("\"unlimited\"").replacen("uses.t = {}\n", "", 1);
+    let said = parse(&silent).err().unwrap_or_default();
+    assert!(said.contains("`files` does not say how long it uses pool `t`"), "{said}");
+}
+
 #[test]
 fn engines_of_servers_are_of_the_cluster_of_all_who_call_them() {
     let clusters = "cpus = 2\n[clusters.a]\ncpus = [0]\n[clusters.b]\ncpus = [1]\n[engines.m]";
@@ -425,7 +454,7 @@ fn engines_of_servers_are_of_the_cluster_of_all_who_call_them() {
             .replace("[tasks.files]", "[tasks.files]\ncluster = \"a\"")
             .replace("[tasks.other]", "[tasks.other]\ncluster = \"a\""),
     );
-    let why = "server `files` holds engines, and tasks of another cluster than its own call it";
+    let why = "server `files` holds engines or tokens, and tasks of another cluster than its own call it";
     assert!(said.as_ref().is_err_and(|said| said.contains(why)), "{said:?}");
 }
 

@@ -1,11 +1,13 @@
-//! Engines of which nobody knows how long they are waited for, and why.
+//! Engines and tokens of which nobody knows how long they are waited for, and why.
 //!
 //! Not here: how long others are (`fusee_sched_analysis::blocking`).
 
 use fusee_abi::call::rights;
-use fusee_abi::image::{self, kind, order, release};
+use fusee_abi::image::{self, kind, measure, order, release};
 
-use super::{is_silent, names_of, words_of};
+use fusee_sched_analysis::blocking::{Measure, Protocol, Rules};
+
+use super::{is_silent, names_of, users_of, words_of};
 use crate::resolve::{DeclaredHold, Resolved};
 
 /// The users of these engines, with what they say.
@@ -32,7 +34,7 @@ pub(super) fn is_for_others(system: &Resolved, task: usize) -> bool {
 }
 
 /// Why nobody knows how long jobs wait for `engines`, which are one lock.
-pub(super) fn unknown(system: &Resolved, engines: &[usize]) -> Option<String> {
+pub(super) fn engines(system: &Resolved, engines: &[usize]) -> Option<String> {
     let lock = words_of(&names_of(system, engines));
     if let Some((user, _)) = users(system, engines).find(|(_, hold)| hold.is_none()) {
         return Some(is_silent(system, user.task as usize, &lock));
@@ -58,13 +60,14 @@ fn unknown_to(system: &Resolved, task: usize, engines: &[usize]) -> Option<Strin
     let lock = words_of(&names_of(system, engines));
     let record = &system.engines[engines[0]].1;
     let with_tokens = users(system, engines).any(|(_, hold)| hold.is_some_and(|hold| hold.tokens != 0));
+    let is_passed = record.order == order::PRIORITY && users(system, engines).count() > 2;
     let cluster = |task: usize| system.tasks[task].cluster as usize;
     let cpus = system.clusters[cluster(task)].1.cpus.count_ones();
     let is_alone = users(system, engines).count() == 1;
     let why = match () {
         () if record.group_plus_one != 0 => "holds engines of a group",
-        () if with_tokens => "holds it, and others hold it with tokens",
-        () if record.order == order::PRIORITY && cpus > 1 && users(system, engines).count() > 2 => {
+        () if is_passed && with_tokens => "holds it by priority, which comes and goes with tokens",
+        () if is_passed && cpus > 1 => {
             "holds it by priority on several CPUs: its requests may pass others with the priority of whoever waits"
         }
         () if users(system, engines).any(|(user, _)| cluster(user.task as usize) != cluster(task)) => {
@@ -74,6 +77,41 @@ fn unknown_to(system: &Resolved, task: usize, engines: &[usize]) -> Option<Strin
         () => return None,
     };
     Some(format!("server `{server}`, which uses {lock}, {why}"))
+}
+
+/// How requests for tokens of the pool with this number wait.
+pub(super) fn protocol(system: &Resolved, pool: usize) -> Protocol {
+    let record = &system.pools[pool].1;
+    let cpus = system.clusters[record.cluster as usize].1.cpus.count_ones() as u16;
+    let [limit, total] = [record.limit, record.total_limit].map(|limit| (limit != 0).then_some(limit as u16));
+    let measure = if record.measure == measure::LENGTHS { Measure::CriticalSections } else { Measure::Requests };
+    let replicas = record.replicas as u8;
+    match record.crosses {
+        0 => Protocol::Pool(Rules { replicas, cpus, limit, total, measure }),
+        _ => Protocol::CkOmlp { replicas },
+    }
+}
+
+/// Why nobody knows how long jobs wait for tokens of the pool with this number, or servers do, engines that are held with them apart.
+pub(super) fn tokens(system: &Resolved, pool: usize) -> Option<String> {
+    let lock = format!("pool `{}`", system.pools[pool].0);
+    let users = || users_of(system, pool);
+    let is_said = |task: usize| system.sections.iter().any(|(by, of, _)| *by == task && *of == pool);
+    if let Some(task) = users().find(|task| !is_said(*task)) {
+        return Some(is_silent(system, task, &lock));
+    }
+    let server = users().find(|task| is_for_others(system, *task))?;
+    (!protocol(system, pool).is_by_arrival(users().count())).then(|| {
+        let server = &system.tasks[server].name;
+        format!("server `{server}` uses {lock}, where priority says who joins a queue, and it has none of its own")
+    })
+}
+
+/// Why nobody knows how long jobs wait for engines that are held with tokens of the pool with this number.
+pub(super) fn engines_within(system: &Resolved, pool: usize) -> Option<String> {
+    let uses = system.engine_users.iter().zip(&system.engine_holds);
+    let mut within = uses.filter(|(_, hold)| hold.is_some_and(|hold| hold.tokens >> pool & 1 != 0));
+    within.find_map(|(user, _)| engines(system, &of_one_lock(system, user.engine as usize)))
 }
 
 /// The driver of `engine`, if tasks of several clusters wait for it, some without a token that their clusters share: those

@@ -1,6 +1,6 @@
 //! From a packed system to kernel objects, filled in place.
 
-use fusee_abi::call::HandleValue;
+use fusee_abi::call::{HandleValue, rights};
 use fusee_abi::image::{self, System, class, feature, kind, measure, order, overrun, release, task};
 use fusee_locking::engine::Order;
 use fusee_locking::pool::{Measure, Rules};
@@ -387,6 +387,11 @@ impl Kernel {
                 kind::SYSTEM => Object::System,
                 _ => return Err(BootError::Dangling("handle")),
             };
+            // Copies of others leave a node for it.
+            let is_given = DerivationId::EXISTS && record.rights & rights::GRANT != 0;
+            if is_given && !self.derivations.reserve() {
+                return Err(BootError::TooMany("handles with the right `grant`"));
+            }
             let handle = &mut self.handles[thread][record.slot as usize];
             handle.object = object;
             handle.rights = u16::try_from(record.rights).map_err(|_| BootError::Dangling("handle"))?;

@@ -434,8 +434,10 @@ impl Kernel {
                 return Err("K40: a node that comes from elsewhere than its handle");
             }
         }
-        if sources.iter().flatten().count() != self.derivations.used() {
-            return Err("K41: a node in use that no handle has");
+        let (copies, most) = self.derivations.copies();
+        let of_copies = || sources.iter().flatten().filter(|handle| handle.origin.is_some()).count();
+        if sources.iter().flatten().count() != self.derivations.used() || of_copies() != copies || copies > most {
+            return Err("K41: a node in use that no handle has, or of a copy that is not left for copies");
         }
         for handle in handles().filter(|handle| handle.object != Object::Empty) {
             let Some(origin) = handle.origin else { continue };

@@ -12,6 +12,12 @@
 //!    for ever.
 //! 3. A handle of the manifest has depth zero, a copy one more than its source, and none is deeper than
 //!    [`COPY_DEPTH_MAX`].
+//! 4. Copies have no more nodes than are left when each handle of the manifest that may be copied has one.
+//!
+//! # Who can use them up
+//!
+//! A handle of the manifest finds a node whatever others do: one is set aside for it. Copies that are copied on share what is left, so tasks that
+//! are given such copies can refuse that to each other.
 //!
 //! # Why an epoch has 64 bits
 //!
@@ -61,6 +67,10 @@ pub struct Derivations<const N: usize> {
     free: Option<DerivationId>,
     /// Nodes in use.
     used: u16,
+    /// Those of copies among them.
+    copies: u16,
+    /// Nodes that are set aside for handles of the manifest.
+    reserved: u16,
 }
 
 impl<const N: usize> Derivations<N> {
@@ -70,7 +80,16 @@ impl<const N: usize> Derivations<N> {
         fresh: 0,
         free: None,
         used: 0,
+        copies: 0,
+        reserved: 0,
     };
+
+    /// Sets a node aside for one more handle of the manifest; whether there is one. At boot.
+    pub fn reserve(&mut self) -> bool {
+        let has_room = usize::from(self.reserved) < N;
+        self.reserved += u16::from(has_room);
+        has_room
+    }
 
     /// How many nodes are in use.
     #[must_use]
@@ -78,10 +97,17 @@ impl<const N: usize> Derivations<N> {
         usize::from(self.used)
     }
 
-    /// Whether every node is in use.
+    /// How many of them are of copies, and how many may be.
     #[must_use]
-    pub fn is_full(&self) -> bool {
-        self.used() == N
+    pub fn copies(&self) -> (usize, usize) {
+        (usize::from(self.copies), N - usize::from(self.reserved))
+    }
+
+    /// Whether there is a node for a handle with this origin.
+    #[must_use]
+    pub fn has_room(&self, origin: Option<Origin>) -> bool {
+        let (copies, most) = self.copies();
+        origin.is_none() || copies < most
     }
 
     /// How many copies lie between the manifest and a handle with this origin.
@@ -103,8 +129,11 @@ impl<const N: usize> Derivations<N> {
         origin.is_none()
     }
 
-    /// A node for a handle with this origin, which must hold, and which knows of this life of its server; `None` if all are in use.
+    /// A node for a handle with this origin, which must hold, and which knows of this life of its server; `None` if none is left for it.
     pub fn take(&mut self, origin: Option<Origin>, life: u32) -> Option<DerivationId> {
+        if !self.has_room(origin) {
+            return None;
+        }
         let depth = self.depth(origin) as u8;
         let node = match self.free {
             Some(node) => {
@@ -118,6 +147,7 @@ impl<const N: usize> Derivations<N> {
             }
         };
         self.used += 1;
+        self.copies += u16::from(origin.is_some());
         let object = &mut self.nodes[node];
         object.parent = origin;
         object.depth = depth;
@@ -136,6 +166,7 @@ impl<const N: usize> Derivations<N> {
         let object = &mut self.nodes[node];
         object.epoch += 1;
         object.next = self.free;
+        self.copies -= u16::from(object.parent.is_some());
         self.free = Some(node);
         self.used -= 1;
     }
@@ -179,11 +210,29 @@ mod tests {
         for _ in 0..100 {
             let node = nodes.take(None, 0).unwrap();
             old.push(nodes.origin(node));
-            assert!(nodes.is_full() && nodes.take(None, 0).is_none());
+            assert!(nodes.used() == 1 && nodes.take(None, 0).is_none());
             let (last, before) = old.split_last().unwrap();
             assert!(nodes.holds(Some(*last)) && before.iter().all(|origin| !nodes.holds(Some(*origin))));
             nodes.release(node);
         }
         assert_eq!(nodes.used(), 0);
+    }
+
+    #[test]
+    fn copies_leave_a_node_for_each_handle_of_the_manifest() {
+        let mut nodes = Derivations::<4>::EMPTY;
+        assert!(nodes.reserve() && nodes.reserve());
+        let root = nodes.take(None, 0).unwrap();
+        let copies = [(); 2].map(|()| nodes.take(Some(nodes.origin(root)), 0).unwrap());
+        let origin = Some(nodes.origin(copies[0]));
+        assert!(!nodes.has_room(origin) && nodes.take(origin, 0).is_none());
+        let other = nodes.take(None, 0).expect("one is set aside");
+        assert_eq!((nodes.used(), nodes.copies()), (4, (2, 2)));
+        // A node of the manifest is not for copies, and one of a copy is for the next copy.
+        nodes.release(other);
+        assert!(!nodes.has_room(origin));
+        nodes.release(copies[1]);
+        assert!(nodes.take(origin, 0).is_some());
+        assert_eq!([(); 3].map(|()| nodes.reserve()), [true, true, false]);
     }
 }

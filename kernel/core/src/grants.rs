@@ -123,7 +123,7 @@ impl Kernel {
         }
         let Some(receiver) = receiver else { return Ok(None) };
         let to = self.find_slot(receiver, Object::Empty, 0).ok_or(Error::NoHandleSlot)?;
-        if handle.node.is_none() && self.derivations.is_full() {
+        if handle.node.is_none() && !self.derivations.has_room(handle.origin()) {
             return Err(Error::NoDerivation);
         }
         Ok(Some(Attachment::Gift(Gift { from, to, kept })))

@@ -43,7 +43,7 @@ mod set {
     pub const REGIONS: usize = 128;
     /// Slots of a task's handle table.
     pub const HANDLES: usize = if IS_LARGE { 160 } else { 32 };
-    /// Handles that are copied from.
+    /// Handles that are copied from: those of the manifest that may be, and copies that are copied on.
     pub const DERIVATIONS: usize = 256;
     /// Threads that are told of a death in the trap in which it happens. The rest are told by timer events.
     pub const TOLD_AT_DEATH: usize = 4;
@@ -71,7 +71,7 @@ mod set {
     pub const INTERRUPTS: usize = 2;
     pub const REGIONS: usize = 1;
     pub const HANDLES: usize = 6;
-    pub const DERIVATIONS: usize = 4;
+    pub const DERIVATIONS: usize = 12;
     pub const TOLD_AT_DEATH: usize = 1;
 }
 

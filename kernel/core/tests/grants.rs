@@ -164,6 +164,16 @@ impl Oracle {
         self.grants.iter().filter(|grant| grant.copied).count()
     }
 
+    fn copies_copied(&self) -> usize {
+        self.grants.iter().filter(|grant| grant.copied && grant.parent.is_some()).count()
+    }
+
+    /// Places for copies.
+    fn left(&self) -> usize {
+        let of_manifest = self.grants.iter().filter(|grant| grant.parent.is_none());
+        DERIVATIONS - of_manifest.filter(|grant| grant.rights & rights::GRANT != 0).count()
+    }
+
     fn kept(grant: &Grant, mask: u32) -> u32 {
         let givable = match grant.kind {
             kind::ENDPOINT => rights::CALL | rights::SEND,
@@ -188,7 +198,10 @@ impl Oracle {
             () if self.depth(index) == COPY_DEPTH_MAX => Some(Error::ChainTooLong),
             () => match receiver {
                 Some(receiver) if self.empty_slot(receiver).is_none() => Some(Error::NoHandleSlot),
-                Some(_) if !grant.copied && self.copied() == DERIVATIONS => Some(Error::NoDerivation),
+                // Copies leave a place for each handle of the manifest.
+                Some(_) if !grant.copied && grant.parent.is_some() && self.copies_copied() == self.left() => {
+                    Some(Error::NoDerivation)
+                }
                 _ => None,
             },
         }

@@ -33,12 +33,20 @@ pub(super) const PHYSICAL: u32 = 1 << 31;
 impl Resolver<'_> {
     pub(super) fn handles(&mut self) {
         let file = self.file;
+        let mut granted = 0;
         for (index, (_, task)) in file.tasks.0.iter().enumerate() {
             for (entry, text) in &task.handles.0 {
                 let slot = self.next_slot(index);
                 let is_free = self.unused(index, entry.get_ref(), entry.span());
                 let given = is_free.and_then(|()| self.handle(index, slot, entry, text));
-                self.keep(Of::Handles(index), given);
+                let is_given = self.keep(Of::Handles(index), given).is_some();
+                // The kernel sets a place aside for each that is copied from.
+                let last = self.out.handles.last().filter(|last| is_given && last.rights & rights::GRANT != 0);
+                granted += usize::from(last.is_some());
+                if last.is_some() && granted == limits::DERIVATIONS + 1 {
+                    let (what, limit) = ("handles with the right `grant`", limits::DERIVATIONS);
+                    self.keep(Of::Nothing, Err::<(), _>(At(text.span(), Reason::TooMany { what, limit })));
+                }
             }
             for (entry, value) in &task.parameters.0 {
                 let is_free = self.unused(index, entry.get_ref(), entry.span());

@@ -1,5 +1,6 @@
 //! Mistakes with numbers and places of their own, and what is no mistake. One of each kind: `mistakes.rs`.
 
+use std::fmt::Write;
 use std::path::Path;
 
 use crate::common::{Segment, elf, elf_with};
@@ -615,4 +616,22 @@ fn a_program_that_was_not_built_is_named() {
     let options = PackOptions { cpu_stride: 1, managed: None };
     let error = manifest.pack(&Binaries::new(), options).unwrap_err();
     assert_eq!(error.to_string(), "m.toml:14: binary `apps/client` was not built");
+}
+
+#[test]
+fn no_more_handles_may_be_given_than_the_kernel_keeps_track_of() {
+    let text = |per_task: usize| {
+        let mut text =
+            "[system]\nname = \"g\"\nboard = \"virt\"\ncpus = 1\nadmission = \"warn\"\n[notifications.n]\n".to_owned();
+        for task in 0..16 {
+            let _ = write!(text, "[tasks.t{task}]\nclass = \"background\"\nscript = [\"burn 1ms\"]\n");
+            (0..per_task).for_each(|handle| {
+                let _ = writeln!(text, "handles.h{handle} = \"notification n: signal grant\"");
+            });
+        }
+        Manifest::parse(Path::new("m.toml"), &text).err().map(|error| error.to_string())
+    };
+    assert_eq!(text(16), None);
+    // The first that is too many is the second of the last task.
+    assert_eq!(text(17).as_deref(), Some("m.toml:311: more than 256 handles with the right `grant`"));
 }

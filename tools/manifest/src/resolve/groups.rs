@@ -1,8 +1,10 @@
 //! Groups of clients without a lock, and their weights: `[groups.NAME]`, and `shares` of tasks.
 //!
+//! A task with several contexts at an engine is one client of it: a group of its own, unless its contexts stand in several groups.
+//!
 //! What comes of it are numbers in the environment of the engine's sharer ([`fusee_sharing::told`]); the kernel knows nothing of groups.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use fusee_abi::call::rights;
@@ -48,7 +50,8 @@ impl Resolver<'_> {
             .collect();
         for engine in 0..self.out.engines.len() {
             let groups: Vec<usize> = (0..engines.len()).filter(|&group| engines[group] == Some(engine)).collect();
-            if !groups.is_empty() || shares.values().any(|(of, _)| *of == engine) || self.may_be_stopped(engine) {
+            let is_said = !groups.is_empty() || shares.values().any(|(of, _)| *of == engine);
+            if is_said || self.may_be_stopped(engine) || self.has_several_contexts(engine) {
                 let result = self.grouped(engine, &groups, &shares);
                 self.keep(Of::Nothing, result);
             }
@@ -100,6 +103,19 @@ impl Resolver<'_> {
         })
     }
 
+    /// The clients of `engine` without its lock: their tasks, and the addresses of their doorbells.
+    fn clients_of(&self, engine: usize) -> Vec<(usize, u64)> {
+        let users = self.out.shared_users.iter().filter(|user| user.engine as usize == engine);
+        users.map(|user| (user.task as usize, user.address)).collect()
+    }
+
+    /// Whether a task is several clients of `engine`, which has a sharer.
+    fn has_several_contexts(&self, engine: usize) -> bool {
+        let clients = self.clients_of(engine);
+        let is_again = |(at, (task, _)): (usize, &(usize, u64))| clients[..at].iter().any(|(other, _)| other == task);
+        self.out.engines[engine].1.sharer_plus_one != 0 && clients.iter().enumerate().any(is_again)
+    }
+
     /// The tree of one engine: `groups` by their index, `shares` by doorbell.
     fn grouped(
         &mut self,
@@ -116,18 +132,22 @@ impl Resolver<'_> {
             let with = "a sharer that serves another engine with groups or weights";
             return Err(At(name.span(), Reason::Excludes { what: "groups", of: name.get_ref().clone(), with }));
         }
-        let numbers = self.tree(groups);
+        let (mut tree, numbers) = self.tree(groups);
 
-        let of_engine = self.out.shared_users.iter().filter(|user| user.engine as usize == engine);
-        let clients: Vec<(usize, u64)> = of_engine.map(|user| (user.task as usize, user.address)).collect();
-        let mut in_use: Vec<Group> = Vec::new();
-        for (member, &(task, doorbell)) in clients.iter().enumerate() {
+        let clients = self.clients_of(engine);
+        let mut places = Vec::new();
+        for &(task, doorbell) in &clients {
             let place = match shares.get(&doorbell) {
                 Some((_, (name, share))) => self.place_in_tree(engine, name, share, groups, &numbers),
                 None => Ok((Group::ROOT, Weight::ONE)),
             };
-            let Some((group, weight)) = self.keep(Of::Handles(task), place) else { continue };
-            in_use.push(group);
+            places.push(self.keep(Of::Handles(task), place));
+        }
+        let in_use: Vec<Group> = places.iter().flatten().map(|(group, _)| *group).collect();
+        let own = self.groups_of_tasks((engine, server), &clients, &places, &mut tree);
+        for (member, (&(task, _), place)) in clients.iter().zip(places).enumerate() {
+            let Some((group, weight)) = place else { continue };
+            let group = own.get(&task).copied().unwrap_or(group);
             let told = Told {
                 number: member as u8,
                 group: group.index() as u8,
@@ -156,8 +176,44 @@ impl Resolver<'_> {
         Ok(())
     }
 
-    /// The numbers of `groups` in their tree, a parent's before its children's. Those that have no place in it are missing.
-    fn tree(&mut self, groups: &[usize]) -> Numbers {
+    /// A group for each task that has several contexts in one place: there it counts as one client, with the largest weight that is said of them.
+    fn groups_of_tasks(
+        &mut self,
+        (engine, server): (usize, usize),
+        clients: &[(usize, u64)],
+        places: &[Option<(Group, Weight)>],
+        tree: &mut Tree,
+    ) -> BTreeMap<usize, Group> {
+        let mut own = BTreeMap::new();
+        for task in clients.iter().map(|(task, _)| *task).collect::<BTreeSet<usize>>() {
+            let those = clients.iter().zip(places).filter(|((of, _), _)| *of == task);
+            let those: Option<Vec<(Group, Weight)>> = those.map(|(_, place)| *place).collect();
+            let Some(those) = those.filter(|those| those.len() > 1) else { continue };
+            let (parent, _) = those[0];
+            if those.iter().any(|(group, _)| *group != parent) {
+                continue;
+            }
+            let weight = those.iter().map(|(_, weight)| *weight).max_by_key(|weight| weight.shares());
+            let weight = weight.unwrap_or(Weight::ONE);
+            let name = &self.file.tasks.0[task].0;
+            let of = (name, self.file.engines.0[engine].0.get_ref());
+            let added = tree.add_group(parent, weight).map_err(|error| no_place(&error, of));
+            let Some(number) = self.keep(Of::Nothing, added) else { continue };
+            let told = Told {
+                number: number.index() as u8,
+                group: parent.index() as u8,
+                weight: weight.shares() as u16,
+                managed: false,
+                badge: 0,
+            };
+            self.announce(server, &format!("group.{}", name.get_ref()), told.encode(), name.span());
+            own.insert(task, number);
+        }
+        own
+    }
+
+    /// The tree of `groups`, and their numbers in it, a parent's before its children's. Those that have no place in it are missing.
+    fn tree(&mut self, groups: &[usize]) -> (Tree, Numbers) {
         let file = self.file;
         let mut tree = Tree::new(Shares::Hierarchical);
         let mut numbers = Numbers::new();
@@ -182,20 +238,9 @@ impl Resolver<'_> {
                 };
                 let (name, one) = &file.groups.0[group];
                 let weight = weight(name, &one.weight);
-                let added = weight.and_then(|weight| {
-                    tree.add_group(parent, weight).map_err(|error| {
-                        let reason = match error {
-                            TreeError::TooDeep(_) => {
-                                Reason::GroupTooDeep { group: name.get_ref().clone(), limit: LEVELS }
-                            }
-                            TreeError::Full | TreeError::UnknownGroup(_) => {
-                                let engine = one.engine.get_ref().clone();
-                                Reason::Crowded { kind: "engine", name: engine, what: "groups", limit: GROUPS - 1 }
-                            }
-                        };
-                        At(name.span(), reason)
-                    })
-                });
+                let of = (name, one.engine.get_ref());
+                let added =
+                    weight.and_then(|weight| tree.add_group(parent, weight).map_err(|error| no_place(&error, of)));
                 if let Some(number) = self.keep(Of::Group(group), added) {
                     numbers.insert(group, number);
                 }
@@ -210,7 +255,7 @@ impl Resolver<'_> {
             let reason = Reason::GroupInItself { group: name.get_ref().clone() };
             self.keep(Of::Group(group), Err::<(), _>(At(name.span(), reason)));
         }
-        numbers
+        (tree, numbers)
     }
 
     /// The group that `group` is a part of.
@@ -328,6 +373,17 @@ impl Resolver<'_> {
         let needs = "a client: a task whose `shares` name it";
         Err(At(name.span(), Reason::Needs { what: "group", of: name.get_ref().clone(), needs }))
     }
+}
+
+/// Why a group of this name, of this engine, has no place in the tree.
+fn no_place(error: &TreeError, (name, engine): (&Spanned<String>, &String)) -> Fail {
+    let reason = match error {
+        TreeError::TooDeep(_) => Reason::GroupTooDeep { group: name.get_ref().clone(), limit: LEVELS },
+        TreeError::Full | TreeError::UnknownGroup(_) => {
+            Reason::Crowded { kind: "engine", name: engine.clone(), what: "groups", limit: GROUPS - 1 }
+        }
+    };
+    At(name.span(), reason)
 }
 
 /// What is said of a weight, or one.

@@ -53,9 +53,38 @@ fn a_sharer_is_told_of_groups_and_members_and_a_manager_of_its_group() {
 }
 
 #[test]
-fn nothing_is_told_of_clients_of_which_nothing_is_said() {
-    let mut text = String::new();
-    let mut skips = false;
+fn a_task_with_several_contexts_is_one_client() {
+    let word = |number, group, weight, badge| Told { number, group, weight, managed: false, badge }.encode();
+    let entry = |name: &str, word| (name.to_owned(), word);
+    let twice = |handle: &str, shares: &str| {
+        let text = GOOD.replacen("handles = { ee = \"engine ee: share\" }", &format!("handles = {{ {handle} }}"), 1);
+        told(&parse(&text.replacen("shares.ee = { weight = 4 }", shares, 1)).unwrap(), "sharer")
+    };
+    let both = "ee = \"engine ee: share\", more = \"engine ee: share\"";
+    // It has the largest weight that is said of its contexts, and each of these the weight that is said of it.
+    let found = twice(both, "shares.ee = { weight = 4 }");
+    for expected in [
+        entry("group.ada", word(3, 0, 4, 0)),
+        entry("member.ada", word(0, 3, 4, 1)),
+        entry("member.ada.2", word(1, 3, 1, 1)),
+        entry("member.bob", word(2, 2, 1, 2)),
+    ] {
+        assert!(found.contains(&expected), "{expected:?} in {found:?}");
+    }
+    // In a group it is one client of that; in two it is one of each.
+    let found = twice(both, "shares.ee = { group = \"media\" }\nshares.more = { group = \"media\", weight = 2 }");
+    assert!(found.contains(&entry("group.ada", word(3, 1, 2, 0))), "{found:?}");
+    let found = twice(both, "shares.ee = { group = \"media\" }");
+    assert!(!found.iter().any(|(name, _)| name == "group.ada"), "{found:?}");
+    // Even where nothing else is said of any client.
+    let text = plain().replacen("handles = { ee = \"engine ee: share\" }", &format!("handles = {{ {both} }}"), 1);
+    let found = told(&parse(&text).unwrap(), "sharer");
+    assert!(found.contains(&entry("group.ada", word(1, 0, 1, 0))) && found.len() == 5, "{found:?}");
+}
+
+/// The same system, of whose clients nothing is said.
+fn plain() -> String {
+    let (mut text, mut skips) = (String::new(), false);
     for line in GOOD.lines() {
         skips = line.starts_with("[groups.") || skips && !line.starts_with('[');
         if !skips && !line.starts_with("shares") {
@@ -63,6 +92,12 @@ fn nothing_is_told_of_clients_of_which_nothing_is_said() {
             text.push('\n');
         }
     }
+    text
+}
+
+#[test]
+fn nothing_is_told_of_clients_of_which_nothing_is_said() {
+    let text = plain();
     assert_eq!(told(&parse(&text).unwrap(), "sharer"), []);
     // Unless it may stop one.
     let receives = "requests = \"endpoint requests: receive\"";

@@ -574,12 +574,11 @@ impl<'a> Waiting<'a> {
         let is_right = |one: &&image::Handle| one.kind == kind::TASK && one.rights & rights::STOP != 0;
         let mut stopping = system.handles.iter().filter(is_right).peekable();
         stopping.peek()?;
-        let servers = self.asked(task);
-        let engines = system.engine_users.iter().filter(|user| user.task as usize == task);
+        let works = self.works_for(task);
+        let engines = system.engine_users.iter().filter(|user| works.contains(&(user.task as usize)));
         let device = |user: &image::EngineUser| system.engine_places[user.engine as usize].map(|(device, _)| device);
         let drivers = engines.filter_map(device).map(|device| system.devices[device].driver);
-        let servers = servers.into_iter().map(|endpoint| self.server(endpoint));
-        let needed: Vec<usize> = [task].into_iter().chain(servers).chain(drivers).collect();
+        let needed: Vec<usize> = works.iter().copied().chain(drivers).collect();
         let stops = |handle: &&image::Handle| {
             let (by, target) = (handle.task as usize, handle.object as usize);
             let does = !self.is_scripted(by) || self.steps(by, operation::STOP).any(|other| other == target);

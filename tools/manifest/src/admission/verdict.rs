@@ -117,10 +117,11 @@ impl Study {
         let locks = &self.locks;
         let engines = locks.engines.iter().map(|one| one.users.iter().map(|user| user.task).collect());
         let pools = locks.pools.iter().map(|one| one.sections.iter().map(|section| section.task).collect());
-        let servers = locks.servers.iter().map(|one| one.callers.iter().map(|caller| caller.task).collect());
+        // What a server shares it shares for those who call it.
+        let servers = locks.servers.iter().map(|one| one.callers.iter().map(|caller| caller.task).chain(one.task));
         let mut groups: Vec<Vec<usize>> = engines.chain(pools).collect();
         // Servers may call each other: one group.
-        groups.push(servers.flat_map(|callers: Vec<usize>| callers).collect());
+        groups.push(servers.flatten().collect());
         let mut changes = true;
         while changes {
             changes = false;

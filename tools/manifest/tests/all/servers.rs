@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use fusee_manifest::{Manifest, admission::Study};
+use fusee_manifest::Manifest;
+use fusee_manifest::admission::{Origin, Study};
 use fusee_sched::time::Nanoseconds;
 use fusee_sched_analysis::Overheads;
 use fusee_sched_analysis::blocking::On;
@@ -413,6 +414,19 @@ fn a_service_that_holds_what_nobody_bounds_is_not_counted() {
     };
     untrusted("other", "trusted = true\n", "", "files");
     untrusted("client", "wcet = \"1ms\"\nhard = true", "wcet = \"1ms\"", "other");
+}
+
+#[test]
+fn a_client_rests_on_the_budgets_of_those_who_share_an_engine_with_its_server() {
+    let dry = HOLDS
+        .replace("budget = \"3ms\"", "budget = \"1200us\"")
+        .replace("cpus = 1\n", "cpus = 1\nadmission = \"warn\"\n");
+    let manifest = parse(&dry).unwrap();
+    let study = Study::new(&manifest.system, 0).unwrap();
+    let (report, blocked) = study.analyse(&Overheads::default()).unwrap();
+    let missing = study.missing(0, &report, &blocked);
+    let why = "budget of `other` (1200 us) is too small for its wcet (1 ms)";
+    assert!(missing.iter().any(|one| one.origin == Origin::Budget && one.why.starts_with(why)), "{missing:?}");
 }
 
 /// The same where both have a token of a pool while they hold the engine.

@@ -13,6 +13,7 @@ mod graphs;
 mod groups;
 mod lives;
 mod mistakes;
+mod obligations;
 mod pack;
 mod processors;
 mod quantities;

@@ -1,0 +1,242 @@
+//! What is said of keys and rights: nothing is missing, and what is said to change no proof changes none.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use fusee_manifest::Manifest;
+use fusee_manifest::admission::Study;
+use fusee_manifest::admission::obligations::{KEYS, Obligation, RIGHTS};
+use fusee_sched_analysis::Overheads;
+
+fn parse(text: &str) -> Result<Manifest, String> {
+    Manifest::parse(Path::new("m.toml"), text).map_err(|error| error.to_string())
+}
+
+/// A hard client of a server that uses an engine, beside clients without its lock, their sharer, a group, and a supervisor.
+const SYSTEM: &str = r#"[system]
+name = "all"
+board = "virt"
+cpus = 1
+start = "10ms"
+trace = "schedule"
+managed = true
+admission = "warn"
+panic = "end"
+[endpoints.files]
+server = "files"
+service_max = "500us"
+[endpoints.requests]
+server = "sharer"
+[tasks.files]
+trusted = true
+script = ["receive files", "burn 100us", "acquire ee", "submit ee 1ms gpu_done", "release ee", "reply files"]
+handles = { files = "endpoint files: receive", ee = "engine ee: acquire" }
+uses.ee = { cpu = "60us", operation = "1ms" }
+[tasks.client]
+script = ["burn 400us", "call files 0ns", "sleep 1ms"]
+period = "40ms"
+phase = "0ms"
+budget = "3ms"
+wcet = "1ms"
+suspends = "1ms"
+backlog = 2
+hard = true
+parameters = { depth = 1 }
+handles = { files = "endpoint files: call" }
+uses.files = { times = 1 }
+[tasks.vision]
+script = ["acquire ee", "submit ee 2ms gpu_done", "release ee"]
+period = "80ms"
+budget = "2ms"
+wcet = "600us"
+hard = true
+handles = { ee = "engine ee: acquire" }
+uses.ee = { cpu = "10us", operation = "2ms" }
+[tasks.ada]
+script = ["submit ee 1ms gpu_done", "repeat"]
+class = "background"
+trusted = true
+handles = { ee = "engine ee: share" }
+[tasks.bob]
+script = ["submit ee 1ms gpu_done", "repeat"]
+class = "background"
+trusted = true
+handles = { ee = "engine ee: share" }
+shares.ee = { group = "media", weight = 2 }
+restart = { at_most = 3, within = "1s", delay = "1ms", longest_delay = "4ms", start_within = "100us" }
+[tasks.watcher]
+binary = "supervisor/supervisor"
+period = "100ms"
+budget = "1ms"
+suspends = "1ms"
+hard = true
+[tasks.sharer]
+binary = "sharer/sharer"
+class = "service"
+period = "10ms"
+budget = "1ms"
+handles = { requests = "endpoint requests: receive" }
+[tasks.gpu]
+binary = "gpu-driver/gpu-driver"
+class = "service"
+period = "10ms"
+budget = "1ms"
+handles = { line = "interrupt gpu: acknowledge", event = "notification gpu_event: wait", tables = "region tables: read write physical" }
+[supervisor]
+task = "watcher"
+dies = "panic"
+[notifications.gpu_event]
+[interrupts.gpu]
+line = 112
+notification = "gpu_event"
+bits = 1
+edge = true
+[devices.gpu]
+driver = "gpu"
+firmware = "engine-core"
+memory = "64KiB"
+copy_engines = 1
+contexts = 8
+arbiter = "arrival"
+preemptible = false
+[engines.ee]
+device = "gpu"
+index = 0
+order = "fifo"
+interrupt = "gpu"
+shared_longest = "1ms"
+sharer = "requests"
+[groups.media]
+engine = "ee"
+weight = 1
+within = "sharer"
+[regions.tables]
+bytes = "16KiB"
+"#;
+
+/// Keys, each with its line and another line in its place.
+const OTHERS: &[(&str, &str, &str)] = &[
+    ("system.start", "start = \"10ms\"", "start = \"700ms\""),
+    ("system.trace", "trace = \"schedule\"", "trace = \"off\""),
+    ("system.managed", "managed = true", "managed = false"),
+    ("system.admission", "admission = \"warn\"", "admission = \"refuse\""),
+    ("system.panic", "panic = \"end\"", "panic = \"halt\""),
+    ("tasks.*.phase", "phase = \"0ms\"", "phase = \"39ms\""),
+    ("tasks.*.parameters", "parameters = { depth = 1 }", "parameters = { depth = 7, width = 9 }"),
+    ("tasks.*.shares", "shares.ee = { group = \"media\", weight = 2 }", "shares.ee = { group = \"media\" }"),
+    ("tasks.*.shares.*.group", "{ group = \"media\", weight = 2 }", "{ weight = 2, group = \"media\" }"),
+    ("tasks.*.shares.*.weight", "weight = 2", "weight = 1000"),
+    ("tasks.*.restart.within", "within = \"1s\"", "within = \"9s\""),
+    ("supervisor.dies", "dies = \"panic\"", "dies = \"go-on\""),
+    ("interrupts.*.line", "line = 112", "line = 113"),
+    ("interrupts.*.notification", "[notifications.gpu_event]", "[notifications.more]\n[notifications.gpu_event]"),
+    ("interrupts.*.bits", "bits = 1", "bits = 2"),
+    ("interrupts.*.edge", "edge = true", "edge = false"),
+    ("devices.*.copy_engines", "copy_engines = 1", "copy_engines = 2"),
+    ("devices.*.preemptible", "preemptible = false", "preemptible = true"),
+    ("devices.*.contexts", "contexts = 8", "contexts = 6"),
+    ("devices.*.arbiter", "arbiter = \"arrival\"", "arbiter = \"round-robin\""),
+    ("devices.*.weights", "arbiter = \"arrival\"", "arbiter = \"weighted\"\nweights = { ada = 5 }"),
+    ("devices.*.counters", "contexts = 8", "contexts = 8\ncounters = true"),
+    (
+        "engines.*.sharer",
+        "sharer = \"requests\"\n[groups.media]\nengine = \"ee\"\nweight = 1\nwithin = \"sharer\"\n",
+        "",
+    ),
+    ("groups.*.engine", "[groups.media]", "[groups.outer]\nengine = \"ee\"\n[groups.media]\nparent = \"outer\""),
+    ("groups.*.parent", "[groups.media]", "[groups.outer]\nengine = \"ee\"\n[groups.media]\nparent = \"outer\""),
+    ("groups.*.weight", "weight = 1\n", "weight = 99\n"),
+    ("groups.*.manager", "within = \"sharer\"", "manager = \"ada\""),
+    ("groups.*.within", "within = \"sharer\"", "manager = \"ada\"\nwithin = \"manager\""),
+];
+
+/// Why a key has no line above, if nothing but that is said of it.
+const BY_NATURE: &[&str] = &[
+    "a name",
+    "how a run is judged",
+    "no key",
+    "memory",
+    "what emulates it",
+    "registers of its own",
+    "what the simulator runs",
+    "written out as tasks",
+    "which of the device's",
+    "which kernels there are",
+    "contexts of clients without a lock",
+    "as `endpoint`",
+    "which memory a device reaches",
+    "where its objects are",
+];
+
+/// All that is said of each task: its bound, and what is missing of a proof.
+fn verdicts(manifest: &Manifest) -> Vec<String> {
+    let of = |index: usize| {
+        let study = Study::new(&manifest.system, index).unwrap();
+        let (report, blocked) = study.analyse(&Overheads::default()).unwrap();
+        let one = |(at, member): (usize, &usize)| {
+            let bound = study.bound(at, &report, &blocked).map(|bound| bound.response.to_string());
+            format!("{} {bound:?} {:?}", manifest.system.tasks[*member].name, study.missing(at, &report, &blocked))
+        };
+        study.members.iter().enumerate().map(one).collect::<Vec<String>>()
+    };
+    (0..manifest.system.clusters.len()).flat_map(of).collect()
+}
+
+#[test]
+fn keys_that_are_said_to_change_no_proof_change_none() {
+    let expected = verdicts(&parse(SYSTEM).unwrap());
+    assert!(expected.iter().all(|one| one.ends_with("[]")) && expected.len() == 3, "{expected:#?}");
+    for (key, from, to) in OTHERS {
+        assert!(SYSTEM.contains(from), "{key}: no line `{from}`");
+        let mut text = SYSTEM.replacen(from, to, 1);
+        if to.is_empty() {
+            text = text.replace("shares.ee = { group = \"media\", weight = 2 }\n", "");
+        }
+        if to.contains("manager") {
+            text = text.replace(
+                "{ ee = \"engine ee: share\" }\n[tasks.bob]",
+                "{ ee = \"engine ee: share\", requests = \"endpoint requests: call\" }\n[tasks.bob]",
+            );
+        }
+        let other = parse(&text).unwrap_or_else(|why| panic!("{key}: {why}"));
+        assert_eq!(verdicts(&other), expected, "{key}");
+    }
+    let has_line: BTreeSet<&str> = OTHERS.iter().map(|(key, ..)| *key).collect();
+    for (table, rows) in KEYS {
+        for (key, obligation) in *rows {
+            let Obligation::Nothing(why) = obligation else { continue };
+            let key = format!("{table}.{key}");
+            let is_clear = has_line.contains(key.as_str()) || BY_NATURE.iter().any(|words| why.starts_with(words));
+            assert!(is_clear, "nothing shows that `{key}` changes no proof");
+        }
+    }
+}
+
+#[test]
+fn a_key_that_counts_changes_a_proof_here() {
+    let expected = verdicts(&parse(SYSTEM).unwrap());
+    for (from, to) in [
+        ("wcet = \"600us\"", "wcet = \"1990us\""),
+        ("shared_longest = \"1ms\"", "shared_longest = \"2ms\""),
+        ("service_max = \"500us\"", "service_max = \"2600us\""),
+        ("start_within = \"100us\"", "start_within = \"2ms\""),
+        ("times = 1", "times = 2"),
+    ] {
+        let other = parse(&SYSTEM.replacen(from, to, 1)).unwrap_or_else(|why| panic!("{to}: {why}"));
+        assert_ne!(verdicts(&other), expected, "{to}");
+    }
+}
+
+#[test]
+fn each_right_has_an_obligation() {
+    for (kind, rows) in RIGHTS {
+        let object = if *kind == "system" { String::new() } else { format!(" {kind}s") };
+        let text = format!("[tasks.x]\nhandles.x = \"{kind}{object}: nonsense\"\n[tasks.client]");
+        let said = parse(&SYSTEM.replacen("[tasks.client]", &text, 1)).unwrap_err();
+        for (right, _) in *rows {
+            assert!(said.contains(&format!("`{right}`")), "{kind}: {right}: {said}");
+        }
+        let choices = said.matches('`').count() / 2;
+        assert!(choices > rows.len(), "{kind}: a right has no obligation: {said}");
+    }
+}

@@ -7,7 +7,7 @@
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Version of what a program and the kernel agree on: calls, errors, the environment page, scripts, and this note.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 /// The ELF section of the note.
 pub const SECTION: &str = ".note.fusee";
 /// Bytes for the version of a crate.
@@ -90,7 +90,7 @@ mod tests {
 
     #[test]
     fn the_version_is_raised_with_what_it_stands_for() {
-        let recorded = (3, 7_757_620_406_792_261_216);
+        let recorded = (4, 15_576_690_620_843_436_289);
         assert_eq!(
             (VERSION, fingerprint()),
             recorded,

@@ -15,7 +15,7 @@
 #![forbid(unsafe_code)]
 #![cfg(test)]
 
-use fusee_graph::{Edge, Tokens, Words, begin_job, end_job, give_back};
+use fusee_graph::{Begun, Edge, Tokens, Words, begin_job, end_job, give_back, is_lost};
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
@@ -394,6 +394,57 @@ fn in_every_order_a_writer_finds_its_frame_free_or_is_told() {
 #[should_panic(expected = "nobody told the writer")]
 fn without_a_fence_a_writer_may_wait_for_a_frame_that_is_free() {
     give_back_frame(false);
+}
+
+/// The word of a writer that goes on whoever reads; with `fenced` as `fusee_graph::Begun` wants it.
+struct Writer<'a> {
+    word: &'a AtomicU64,
+    fenced: bool,
+}
+
+impl Begun for Writer<'_> {
+    fn began(&mut self, _: usize) -> u64 {
+        if self.fenced {
+            fence(Ordering::Acquire);
+        }
+        self.word.load(Ordering::Relaxed)
+    }
+
+    fn say_began(&mut self, _: usize, job: u64) {
+        self.word.store(job, Ordering::Relaxed);
+        if self.fenced {
+            fence(Ordering::Release);
+        }
+    }
+}
+
+/// A reader reads the only frame, of job 1, while its writer begins job 2: if it reads anything of that, it knows.
+fn write_over(fenced: bool) {
+    explore(3, move || {
+        let shared = Arc::new((AtomicU64::new(1), [1, 1].map(AtomicU64::new)));
+        let writer = {
+            let shared = shared.clone();
+            thread::spawn(move || {
+                Writer { word: &shared.0, fenced }.say_began(0, 2);
+                shared.1.iter().for_each(|word| word.store(2, Ordering::Relaxed));
+            })
+        };
+        let seen = shared.1.each_ref().map(|word| word.load(Ordering::Relaxed));
+        let lost = is_lost(&mut Writer { word: &shared.0, fenced }, 0, 1, 1);
+        writer.join().expect("it ends");
+        assert!(seen == [1, 1] || lost, "a reader took another frame for its own");
+    });
+}
+
+#[test]
+fn in_every_order_a_reader_knows_that_its_frame_was_written_over() {
+    write_over(true);
+}
+
+#[test]
+#[should_panic(expected = "a reader took another frame for its own")]
+fn without_fences_a_reader_takes_another_frame_for_its_own() {
+    write_over(false);
 }
 
 /// So many producers of one consumer end a job each: one of them tells it.

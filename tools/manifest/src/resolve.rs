@@ -932,6 +932,11 @@ impl Resolver<'_> {
         if bytes == 0 || !bytes.is_multiple_of(PAGE) {
             return Err(At(length.span(), Reason::NotPages { what: "length", of }));
         }
+        if let Some((whole, offset)) = &region.part_of {
+            let known = self.out.regions.iter().find(|(name, _)| name == whole);
+            let (_, whole) = known.ok_or(Fail::Follows)?;
+            return Ok((whole.physical + offset, bytes));
+        }
         match &region.physical {
             None if is_device => {
                 Err(At(name.span(), Reason::Needs { what: "device", of, needs: "a physical address" }))

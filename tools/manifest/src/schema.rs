@@ -340,6 +340,9 @@ pub struct Interrupt {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Region {
+    /// No key: a part of another region, so many bytes from its start.
+    #[serde(skip)]
+    pub part_of: Option<(String, u64)>,
     pub bytes: Option<Spanned<Bytes>>,
     pub physical: Option<Spanned<u64>>,
     pub device: Option<Spanned<RegionDevice>>,
@@ -534,6 +537,8 @@ pub struct GraphObject {
     pub on_device: Option<Spanned<bool>>,
     /// How many jobs of the writer may be under way.
     pub replicas: Option<Spanned<u32>>,
+    /// Its writer does not wait for readers that are late: they lose frames.
+    pub overwrite: Option<Spanned<bool>>,
 }
 
 /// Which of what the jobs of a writer have written a reader reads.

@@ -4,7 +4,7 @@
 //! that sees it.
 //!
 //! An *object* of the graph is such memory: a few frames, of which each job of its writer writes the next. A node that writes one calls [`Node::begin`] first, which waits until nobody reads that frame any more. Where the manifest leaves it to the analysis how many
-//! frames there are, it never does.
+//! frames there are, it never does. A writer that is not to wait for a reader writes over what that still reads (`overwrite`), and the reader asks afterwards whether it [has lost its frame](Node::is_lost).
 //!
 //! ```no_run
 //! # use fusee::{environment, graph::Node, next_job};
@@ -22,8 +22,9 @@
 use core::sync::atomic::{Ordering, fence};
 
 use fusee_abi::environment::kind;
+use fusee_graph::names::words::{BEGAN, ENDED, STRIDE, WAITS};
 use fusee_graph::names::{self, BACK, EDGE, FRAMES, Frames, NEXT, PLACE, Place, ROOM, ROOM_OF};
-use fusee_graph::{Edge, NODES, Tokens, Words, begin, begin_job, end_job, give_back};
+use fusee_graph::{Begun, Edge, NODES, Tokens, Words, begin, begin_job, end_job, give_back, is_lost};
 
 use crate::environment::unpadded;
 use crate::{Environment, Instant, JobInfo, Notification, Region, SharedBytes, Task};
@@ -40,10 +41,12 @@ pub struct Node {
     edges: Edges,
     /// From readers to writers.
     back: Edges,
-    words: SharedBytes,
+    words: Pages,
     next: [Option<Task>; NODES],
     room: Option<Notification>,
     rooms: [Option<Notification>; NODES],
+    /// It writes to objects whether or not somebody still reads them.
+    overwrites: bool,
 }
 
 /// What a node is told of edges of one kind.
@@ -61,6 +64,8 @@ pub struct Object {
     frames: u32,
     /// So many jobs back this task may look.
     back: u32,
+    /// The node that writes over what is still read.
+    overwritten_by: Option<u16>,
     /// Where the device reaches it; zero: no device does.
     #[cfg_attr(not(feature = "gpu"), expect(dead_code, reason = "tasks without devices have no device addresses"))]
     address: u64,
@@ -77,29 +82,47 @@ pub enum NodeError {
     NoObject,
 }
 
-/// The words of a graph's nodes, in their region.
-struct InRegion(SharedBytes);
+/// The words of a graph's nodes: a page for each.
+#[derive(Clone, Copy, Debug)]
+struct Pages {
+    /// To read.
+    all: SharedBytes,
+    /// The node's own, to write.
+    own: SharedBytes,
+}
 
-impl Words for InRegion {
+impl Words for Pages {
     fn ended(&mut self, node: usize) -> u64 {
-        let ended = self.0.read_u64(8 * node);
+        let ended = self.all.read_u64(STRIDE * node + ENDED);
         fence(Ordering::Acquire);
         ended
     }
 
-    fn end(&mut self, node: usize, job: u64) {
+    fn end(&mut self, _: usize, job: u64) {
         fence(Ordering::Release);
-        self.0.write_u64(8 * node, job);
+        self.own.write_u64(ENDED, job);
         fence(Ordering::SeqCst);
     }
 
     fn waits(&mut self, node: usize) -> bool {
-        self.0.read_u64(8 * (NODES + node)) != 0
+        self.all.read_u64(STRIDE * node + WAITS) != 0
     }
 
-    fn say_waits(&mut self, node: usize, waits: bool) {
-        self.0.write_u64(8 * (NODES + node), waits.into());
+    fn say_waits(&mut self, _: usize, waits: bool) {
+        self.own.write_u64(WAITS, waits.into());
         fence(Ordering::SeqCst);
+    }
+}
+
+impl Begun for Pages {
+    fn began(&mut self, node: usize) -> u64 {
+        fence(Ordering::Acquire);
+        self.all.read_u64(STRIDE * node + BEGAN)
+    }
+
+    fn say_began(&mut self, _: usize, job: u64) {
+        self.own.write_u64(BEGAN, job);
+        fence(Ordering::Release);
     }
 }
 
@@ -110,12 +133,13 @@ impl Node {
     /// [`NodeError`].
     pub fn of(environment: &Environment) -> Result<Node, NodeError> {
         let number = environment.parameter(names::NODE).ok_or(NodeError::NoNode)? as usize;
-        let region = environment.region(names::GRAPH).map_err(|_| NodeError::NoNode)?;
-        Node::made(number, &region, entries(environment))
+        let region = |name| environment.region(name).map_err(|_| NodeError::NoNode);
+        let (all, own) = (region(names::GRAPH)?, region(names::OWN)?);
+        Node::made(number, [&all, &own], entries(environment))
     }
 
-    fn made(number: usize, region: &Region, entries: impl Iterator<Item = Said>) -> Result<Node, NodeError> {
-        let words = region.shared();
+    fn made(number: usize, [all, own]: [&Region; 2], entries: impl Iterator<Item = Said>) -> Result<Node, NodeError> {
+        let words = Pages { all: all.shared(), own: own.shared() };
         let mut node = Node {
             number,
             edges: Edges::NONE,
@@ -124,6 +148,7 @@ impl Node {
             next: [const { None }; NODES],
             room: None,
             rooms: [const { None }; NODES],
+            overwrites: false,
         };
         for entry in entries {
             match entry {
@@ -133,20 +158,23 @@ impl Node {
                 Said::Room(Some(number), room) => {
                     *node.rooms.get_mut(number).ok_or(NodeError::BadEdges)? = Some(room);
                 }
+                Said::Frames(frames) => node.overwrites |= frames.overwritten_by.map(usize::from) == Some(number),
                 Said::Next(number, task) => *node.next.get_mut(number).ok_or(NodeError::BadEdges)? = Some(task),
             }
         }
-        if number >= NODES || words.len() < 2 * 8 * NODES {
+        let others = node.edges.all().iter().chain(node.back.all()).flat_map(|edge| [edge.from, edge.to]);
+        let pages = others.chain([number]).max().unwrap_or(0) + 1;
+        if number >= NODES || words.all.len() < STRIDE * pages || words.own.len() < STRIDE {
             return Err(NodeError::NoNode);
         }
         let next = &node.next;
-        begin(node.edges.all(), &mut InRegion(words), number, |consumer, upto| credit(next, consumer, upto));
+        begin(node.edges.all(), &mut { words }, number, |consumer, upto| credit(next, consumer, upto));
         Ok(node)
     }
 
     /// Before the job `job` writes to objects: waits until their frames are free, and says how often it had to. With fewer frames than the analysis wants, that may be until the reader that is last has ended its job.
     pub fn begin(&mut self, job: &JobInfo) -> u32 {
-        let mut words = InRegion(self.words);
+        let mut words = self.words;
         let job = self.whole_number(job);
         let mut waited = 0;
         while !begin_job(self.back.all(), &mut words, self.number, job) {
@@ -158,7 +186,18 @@ impl Node {
         if waited > 0 {
             words.say_waits(self.number, false);
         }
+        if self.overwrites {
+            words.say_began(self.number, job);
+        }
         waited
+    }
+
+    /// Whether the frame that [`Node::frame`] gives for the same job and `back` was lost, to a reader that has read it: its writer, which does not wait for readers (`overwrite` of
+    /// the manifest), has gone on so far that it may have written over it. What was read then is of no frame. Never, where the writer waits.
+    #[must_use]
+    pub fn is_lost(&self, object: &Object, job: &JobInfo, back: u32) -> bool {
+        let read = self.whole_number(job).saturating_sub(back.into());
+        object.overwritten_by.is_some_and(|writer| is_lost(&mut { self.words }, writer.into(), read, object.frames))
     }
 
     /// The object with this name that the graph has, if this node writes or reads it.
@@ -167,7 +206,10 @@ impl Node {
     /// [`NodeError::NoObject`].
     pub fn object(&self, environment: &Environment, name: &str) -> Result<Object, NodeError> {
         let word = of_object(environment, name, FRAMES).ok_or(NodeError::NoObject)?;
-        let Frames { count: frames, back } = Frames::decode(word);
+        let Frames { count: frames, back, overwritten_by } = Frames::decode(word);
+        if overwritten_by.is_some_and(|writer| STRIDE * (usize::from(writer) + 1) > self.words.all.len()) {
+            return Err(NodeError::NoObject);
+        }
         let region = |name| environment.region(name).map(|region| region.shared()).map_err(|_| NodeError::NoObject);
         let (memory, address) = match of_object(environment, name, PLACE) {
             None => (region(name)?, 0),
@@ -180,7 +222,7 @@ impl Node {
         if frames == 0 || frames as usize > memory.len() {
             return Err(NodeError::NoObject);
         }
-        Ok(Object { memory, frames, back, address })
+        Ok(Object { memory, frames, back: back.into(), overwritten_by, address })
     }
 
     /// The frame of `object` of the job that is `back` jobs before `job`: to its writer and with 0 the one to write, to readers what that job has written. Before the writer's first job there was none; that frame is of zeros.
@@ -218,13 +260,13 @@ impl Node {
 
     /// The number of a job, of which the kernel keeps the lower half.
     fn whole_number(&self, job: &JobInfo) -> u64 {
-        let before = InRegion(self.words).ended(self.number);
+        let before = { self.words }.ended(self.number);
         before + u64::from((job.number as u32).wrapping_sub(before as u32))
     }
 
     /// Puts the tokens of `job`: whatever it has written is seen by those whom that releases.
     pub fn end(&mut self, job: &JobInfo) {
-        let mut words = InRegion(self.words);
+        let mut words = self.words;
         let ended = self.whole_number(job);
         let next = &self.next;
         end_job(self.edges.all(), &mut words, self.number, ended, |consumer, upto| credit(next, consumer, upto));
@@ -275,6 +317,8 @@ enum Said {
     Edge(u64),
     Next(usize, Task),
     Back(u64),
+    /// Of an object.
+    Frames(Frames),
     /// Of the node with this number, or one's own.
     Room(Option<usize>, Notification),
 }
@@ -287,6 +331,9 @@ fn entries(environment: &Environment) -> impl Iterator<Item = Said> + '_ {
         }
         if name.starts_with(BACK) && entry.kind == kind::PARAMETER {
             return Some(Said::Back(entry.address));
+        }
+        if name.ends_with(FRAMES) && entry.kind == kind::PARAMETER {
+            return Some(Said::Frames(Frames::decode(entry.address)));
         }
         if name == ROOM {
             return environment.notification(name).ok().map(|room| Said::Room(None, room));

@@ -28,5 +28,5 @@ pub mod rate;
 
 pub use edge::{Edge, EdgeError, NODES, Tokens};
 pub use lateness::{Lateness, Timing, Unbounded, lateness, source_job};
-pub use progress::{Words, begin, begin_job, end_job, give_back};
+pub use progress::{Begun, Words, begin, begin_job, end_job, give_back, is_lost};
 pub use rate::{Rate, RateError, starved};

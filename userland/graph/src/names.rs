@@ -8,8 +8,10 @@
 
 /// Parameter: its number.
 pub const NODE: &str = "node";
-/// Region (read, write): for each node of the graph a word of 64 bits, how many jobs it has ended; behind these for each another one, whether it waits for a frame.
+/// Region (read): for each node of the graph a page with its [`words`].
 pub const GRAPH: &str = "graph";
+/// Region (read, write): the page among these that has its own words. Nobody else can write there.
+pub const OWN: &str = "graph.own";
 /// Parameter `edge.K`: an edge from it, or to it or one of its consumers, by [`Edge::encode`](crate::Edge::encode).
 pub const EDGE: &str = "edge.";
 /// Task `next.N` (credit): the consumer number *N*.
@@ -42,6 +44,20 @@ pub fn number(name: &str, prefix: &str) -> Option<usize> {
     name.strip_prefix(prefix)?.parse().ok()
 }
 
+//--- What nodes say to each other
+
+/// Words of 64 bits that a node has in its page.
+pub mod words {
+    /// Bytes from the page of a node to that of the next.
+    pub const STRIDE: usize = 4096;
+    /// Where the word is with how many jobs it has ended.
+    pub const ENDED: usize = 0;
+    /// Where the word is that says whether it waits for a frame.
+    pub const WAITS: usize = 8;
+    /// Where the word is with the number of the job that writes to its objects, or did last.
+    pub const BEGAN: usize = 16;
+}
+
 //--- Words
 
 /// Frames of an object, as a node sees them.
@@ -50,20 +66,26 @@ pub struct Frames {
     /// How many there are.
     pub count: u32,
     /// How many jobs before its own the node looks back at most; 0 to the writer.
-    pub back: u32,
+    pub back: u16,
+    /// The node that writes to a frame whether or not somebody still reads it; `None`: nobody does.
+    pub overwritten_by: Option<u16>,
 }
 
 impl Frames {
-    /// As a parameter: the count, and in the upper half how far the node looks back.
+    /// As a parameter: the count, in the upper half how far the node looks back, and in the upper half of that the number of the writer, plus one.
     #[must_use]
     pub const fn encode(self) -> u64 {
-        self.count as u64 | (self.back as u64) << 32
+        let writer = match self.overwritten_by {
+            None => 0,
+            Some(writer) => writer as u64 + 1,
+        };
+        self.count as u64 | (self.back as u64) << 32 | writer << 48
     }
 
     /// What a parameter says.
     #[must_use]
     pub const fn decode(word: u64) -> Frames {
-        Frames { count: word as u32, back: (word >> 32) as u32 }
+        Frames { count: word as u32, back: (word >> 32) as u16, overwritten_by: ((word >> 48) as u16).checked_sub(1) }
     }
 }
 
@@ -101,8 +123,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn frames_that_are_said_by_a_parameter_are_those_that_were_meant(count: u32, back: u32) {
-            let frames = Frames { count, back };
+        fn frames_that_are_said_by_a_parameter_are_those_that_were_meant(
+            count: u32,
+            back: u16,
+            overwritten_by in prop::option::of(0..u16::MAX),
+        ) {
+            let frames = Frames { count, back, overwritten_by };
             prop_assert_eq!(Frames::decode(frames.encode()), frames);
         }
 

@@ -8,12 +8,16 @@
 //! to the writer, with as many tokens at the start as there are frames less those that the reader looks back. It never releases a job: a writer that finds no frame free says that it waits, looks again, and waits for a notification inside its job. A reader that has ended a job looks who
 //! waits. Again each stores before it reads.
 //!
+//! A writer may also go on whoever reads: then no edge leads back. It says which job it begins before it writes, and a reader looks at that after it has read: so it knows whether
+//! the frame was written over meanwhile ([`is_lost`]).
+//!
 //! # Invariants
 //!
 //! 1. When all have ended what they do here, each consumer has been told the last job for which all its edges have tokens.
 //! 2. No consumer is told more than that at any instant.
 //! 3. A producer tells a consumer nothing that its own job has not changed.
 //! 4. A writer that waits and has a free frame is told, or looks again.
+//! 5. A reader that has read something of a later job than it meant finds its frame lost.
 
 use crate::edge::Edge;
 
@@ -30,6 +34,15 @@ pub trait Words {
 
     /// Says whether this node, `node`, waits for one. All further reads of this node see what others stored before this store was seen.
     fn say_waits(&mut self, node: usize, waits: bool);
+}
+
+/// The words by which writers say in which job they are that do not wait for readers. Each node writes its own, and reads all.
+pub trait Begun {
+    /// The number of the job in which `node` writes, or did last, as far as is seen when all that was to be read before has been read.
+    fn began(&mut self, node: usize) -> u64;
+
+    /// Says that this node, `node`, writes in its job `job` from here on: whoever sees anything that it writes then sees that, too.
+    fn say_began(&mut self, node: usize, job: u64);
 }
 
 /// Up to which job each consumer of `node` may have jobs by what is seen now, told to `credit` once each, but for those that may have none: what is to be said when `node`
@@ -100,4 +113,10 @@ pub fn give_back(back: &[Edge], words: &mut impl Words, node: usize, mut tell: i
             tell(writer);
         }
     }
+}
+
+/// Whether `writer`, with `frames` of memory, may have written over the frame of its job `read` while a reader read that, which has just ended.
+#[must_use]
+pub fn is_lost(words: &mut impl Begun, writer: usize, read: u64, frames: u32) -> bool {
+    words.began(writer) >= read.saturating_add(frames.into())
 }

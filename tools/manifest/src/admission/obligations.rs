@@ -145,6 +145,7 @@ keys! {
         edge: Nothing("how the line is acknowledged"),
     }
     Region at "regions.*" {
+        part_of: Nothing("no key: pages with the words of nodes"),
         bytes: Nothing("memory"),
         physical: Nothing("memory"),
         device: Nothing("memory"),
@@ -215,11 +216,12 @@ keys! {
         initial: Counted("as `produces`"),
     }
     GraphObject at "graphs.*.objects.*" {
-        writer: Counted("it may wait for a frame: not counted with too few `replicas`, nor beside nodes that are not to be trusted (`Waiting::kept_waiting`)"),
+        writer: Counted("it may wait for a frame: not counted with too few `replicas`, nor beside readers that are not to be trusted (`Waiting::kept_waiting`)"),
         bytes: Nothing("memory"),
         readers: Counted("how long a frame is needed (`latency::replicas`)"),
         on_device: Nothing("memory"),
         replicas: Counted("fewer than needed: its writer is not counted"),
+        overwrite: Counted("its writer waits for no reader"),
     }
     GraphReader at "graphs.*.objects.*.readers.*" {
         delay: Counted("how long a frame is needed (`latency::replicas`)"),
@@ -334,7 +336,7 @@ pub const RIGHTS: &[(&str, &[(&str, Obligation)])] = &[
         "region",
         &[
             ("read", Nothing("memory")),
-            ("write", Nothing("memory, but for the counters of a graph (`Waiting::kept_waiting`)")),
+            ("write", Nothing("memory: each node of a graph has its counters alone")),
             ("map", Nothing("memory")),
             ("physical", Nothing("memory")),
             ("lend", Nothing("memory: a page of a service is mapped within it")),

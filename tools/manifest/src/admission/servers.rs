@@ -9,7 +9,6 @@
 use fusee_abi::call::{HandleValue, rights};
 use fusee_abi::image::{self, class, kind, release};
 use fusee_abi::script::operation;
-use fusee_graph::Rate;
 use fusee_sched::key::{Policy, PolicyName, PriorityPoint, TaskParameters};
 use fusee_sched::time::Nanoseconds;
 use fusee_sched_analysis::Above;
@@ -551,18 +550,30 @@ impl<'a> Waiting<'a> {
         self.ended(task)
     }
 
-    /// Who may keep `task` waiting for a free frame of an object that it writes: all nodes of its graph can write the words that say so.
+    /// Who may keep `task` waiting for a free frame of an object that it writes: a reader, those whose tokens that waits for, and those who may keep one of these waiting. How far
+    /// a node is it says itself, and nobody else can.
     pub(super) fn kept_waiting(&self, task: usize) -> Option<String> {
-        let system = self.system;
-        for graph in &system.graphs {
-            let written = graph.objects.iter().find(|object| graph.nodes[object.writer].0 == task);
-            let keeps = |(node, _): &&(usize, Rate)| *node != task && !system.keeps_word[*node];
-            if let Some((object, (node, _))) = written.zip(graph.nodes.iter().find(keeps)) {
-                let (graph, object, who) = (&graph.name, &object.name, self.name(*node));
-                return Some(format!(
-                    "`{who}` may keep `{}` waiting for a frame of `{graph}.{object}`; is it `hard`, or to be `trusted`?",
-                    self.name(task)
-                ));
+        for graph in &self.system.graphs {
+            let writes = |node: usize| graph.objects.iter().filter(move |one| one.writer == node && !one.overwrites);
+            let number = graph.nodes.iter().position(|(node, _)| *node == task);
+            for object in number.into_iter().flat_map(writes) {
+                let mut waited: Vec<usize> = object.readers.iter().map(|(reader, _)| *reader).collect();
+                let mut at = 0;
+                while let Some(node) = waited.get(at).copied() {
+                    let producers = graph.edges.iter().filter(|edge| edge.to == node).map(|edge| edge.from);
+                    let readers = writes(node).flat_map(|one| one.readers.iter().map(|(reader, _)| *reader));
+                    let more: Vec<usize> = producers.chain(readers).filter(|one| !waited.contains(one)).collect();
+                    waited.extend(more);
+                    at += 1;
+                }
+                let mut tasks = waited.into_iter().map(|node| graph.nodes[node].0);
+                if let Some(who) = tasks.find(|one| *one != task && !self.system.keeps_word[*one]) {
+                    let (graph, object, who) = (&graph.name, &object.name, self.name(who));
+                    return Some(format!(
+                        "`{who}` may keep `{}` waiting for a frame of `{graph}.{object}`; is it `hard`, or to be `trusted`?",
+                        self.name(task)
+                    ));
+                }
             }
         }
         None

@@ -9,7 +9,7 @@ use std::ops::{Range, RangeInclusive};
 
 use fusee_accel_contract::space;
 use fusee_graph::names::{
-    self, BACK, EDGE, FRAMES, Frames, MEMORY, NEXT, OBJECTS, OBJECTS_AT, OBJECTS_OF, PLACE, Place, ROOM, ROOM_OF,
+    self, BACK, EDGE, FRAMES, Frames, MEMORY, NEXT, OBJECTS, OBJECTS_AT, OBJECTS_OF, PLACE, Place, ROOM, ROOM_OF, words,
 };
 use fusee_graph::{Edge, NODES, Rate, RateError, Tokens, starved};
 use toml::Spanned;
@@ -29,8 +29,6 @@ const THERE: u32 = fusee_graph::edge::THERE;
 const MOST: u32 = 64;
 /// Each frame that a device reaches begins at a multiple of so many bytes.
 const FRAME: u64 = 64;
-/// Bytes of the region of a graph's words.
-const WORDS: u64 = 4096;
 
 /// A graph of tasks.
 #[derive(Clone, Debug)]
@@ -64,6 +62,8 @@ pub struct Object {
     pub frame: u64,
     /// Where it begins among the objects that the graph's device reaches; `None`: tasks alone reach it.
     pub offset: Option<u64>,
+    /// Its writer does not wait for readers.
+    pub overwrites: bool,
     /// Why its writer may have to wait for a frame, if it may.
     pub(crate) short: Option<String>,
     /// Where it is written.
@@ -241,6 +241,9 @@ impl<'a> Draft<'a> {
             if !self.edges.iter().any(|(_, known)| *known == edge) {
                 self.edges.push((name, edge));
             }
+            if found.overwrites {
+                continue;
+            }
             let edge = Edge { from: *reader, to: found.writer, tokens: token(found.frames() - oldest) };
             // Of several frames the fewest.
             match self.back.iter_mut().find(|(_, known)| (known.from, known.to) == (edge.from, edge.to)) {
@@ -334,8 +337,10 @@ impl Draft<'_> {
 
     /// The handles of a node: to the graph's words, its consumers, what is signalled when frames are free, and memory.
     fn handles(&self, file: &schema::File, node: usize) -> Vec<Handle> {
-        let words = format!("region {}: read write", self.name.get_ref());
-        let mut handles = vec![(names::GRAPH.to_owned(), words, self.name.span())];
+        let (words, own) = (format!("region {}: read", self.name.get_ref()), self.page(node));
+        let own = format!("region {own}: read write");
+        let mut handles =
+            vec![(names::GRAPH.to_owned(), words, self.name.span()), (names::OWN.to_owned(), own, self.name.span())];
         for (consumer, of) in self.nodes.iter().enumerate() {
             if let Some(at) = self.edge(node, consumer) {
                 let to = format!("task {}: credit", of.name(file));
@@ -379,6 +384,11 @@ impl Draft<'_> {
         self.back.iter().find(|(_, edge)| edge.to == writer).map(|(name, _)| *name)
     }
 
+    /// What the page with the words of a node is called: no other part of a graph has a name of three parts.
+    fn page(&self, node: usize) -> String {
+        format!("{}.words.{node}", self.name.get_ref())
+    }
+
     /// What is called as the notification by which a writer waits for frames.
     fn room(&self, file: &schema::File, writer: usize) -> String {
         format!("{}.{}", self.name.get_ref(), self.nodes[writer].name(file))
@@ -400,7 +410,14 @@ impl Draft<'_> {
             ..schema::Region::default()
         };
         let called = |what: &str, place: Range<usize>| Spanned::new(place, format!("{}.{what}", self.name.get_ref()));
-        file.regions.0.push((self.name.clone(), region(WORDS, self.name.span())));
+        let pages = words::STRIDE as u64 * self.nodes.len() as u64;
+        file.regions.0.push((self.name.clone(), region(pages, self.name.span())));
+        for node in 0..self.nodes.len() {
+            let start = (words::STRIDE * node) as u64;
+            let part_of = Some((self.name.get_ref().clone(), start));
+            let page = schema::Region { part_of, ..region(words::STRIDE as u64, self.name.span()) };
+            file.regions.0.push((Spanned::new(self.name.span(), self.page(node)), page));
+        }
         for object in self.objects.iter().filter(|object| object.offset.is_none()) {
             let bytes = object.frame * u64::from(object.frames());
             file.regions.0.push((called(&object.name, object.at.clone()), region(bytes, object.at.clone())));
@@ -486,8 +503,10 @@ impl Object {
 
     /// What a node that writes or reads it is told of it.
     fn parameters(&self, node: usize) -> impl Iterator<Item = (String, u64)> {
-        let back = self.readers.iter().find(|(reader, _)| *reader == node).map_or(0, |(_, back)| *back);
-        let frames = (format!("{}{FRAMES}", self.name), Frames { count: self.frames(), back }.encode());
+        let back = self.readers.iter().find(|(reader, _)| *reader == node).map_or(0, |(_, back)| *back as u16);
+        let overwritten_by = self.overwrites.then_some(self.writer as u16);
+        let frames = Frames { count: self.frames(), back, overwritten_by };
+        let frames = (format!("{}{FRAMES}", self.name), frames.encode());
         let place = self.offset.map(|offset| {
             // Where it does not fit, there are too many pages.
             let word = Place { offset, frame: self.frame }.encode().unwrap_or(0);
@@ -527,15 +546,18 @@ fn object(
         (None, _) => 1,
         (Some(Ok(needed)), _) => *needed,
         (Some(Err(_)), Some(_)) => u32::MAX,
+        // Readers that are late for ever lose frames, however many there are.
+        (Some(Err(_)), None) if object.overwrite.as_ref().is_some_and(|key| *key.get_ref()) => 2,
         (Some(Err(why)), None) => return Err((name.span(), Reason::NoReplicas { object: of(), why: why.clone() })),
     };
     let replicas = number(&object.replicas, "`replicas`", name, 1..=MOST)?.unwrap_or(needed);
-    let short = (replicas < needed).then(|| match known {
+    let overwrites = object.overwrite.as_ref().is_some_and(|key| *key.get_ref());
+    let short = (replicas < needed && !overwrites).then(|| match known {
         Some(Err(why)) => format!("it may wait for a frame of `{}`, as nothing says how many are enough: {why}", of()),
         _ => format!("it may wait for a frame of `{}`, which would need {needed} `replicas`", of()),
     });
     let frame = object.bytes.get_ref().0.next_multiple_of(PAGE);
-    Ok(Object { name: of(), writer, readers, replicas, frame, offset: None, short, at: name.span() })
+    Ok(Object { name: of(), writer, readers, replicas, frame, offset: None, overwrites, short, at: name.span() })
 }
 
 fn tokens(name: &Spanned<String>, edge: &schema::GraphEdge) -> Result<Tokens, Mistake> {

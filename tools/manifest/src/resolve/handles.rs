@@ -78,7 +78,17 @@ impl Resolver<'_> {
         let alone = of_regions().filter(|handle| {
             let is_memory = self.region_kinds[handle.object as usize] == RegionKind::Memory;
             let is_told = self.told.iter().any(|(_, region)| *region == handle.object as usize);
-            is_memory && !is_told && of_regions().filter(|other| other.object == handle.object).count() == 1
+            let bytes = |handle: &image::Handle| {
+                let region = &self.out.regions[handle.object as usize].1;
+                region.physical..region.physical + region.bytes
+            };
+            // A part of a region is another region, and the same memory.
+            let own = bytes(handle);
+            let shares = |other: &&image::Handle| {
+                let other = bytes(other);
+                own.start < other.end && other.start < own.end
+            };
+            is_memory && !is_told && of_regions().filter(shares).count() == 1
         });
         let alone: Vec<(usize, u64)> =
             alone.map(|handle| (handle.task as usize, HandleValue::new(handle.slot as u16, 1).0)).collect();

@@ -327,9 +327,24 @@ writer = "w"
 bytes = "4KiB"
 readers = { r = {} }
 "#;
+    // Whoever is released by the reader cannot: each node has its words alone.
+    let text = tables.replace("TRUST", "trusted = false");
+    assert_eq!(missing(&system("admission = \"warn\"", &text), "w"), []);
+    // Whoever keeps the reader waiting can: for tokens, or for a frame that it writes.
     let why = (Origin::Others, "`third` may keep `w` waiting for a frame of `g.o`");
-    breaks(&tables.replace("TRUST", "trusted = false"), ("trusted = false", "trusted = true"), "w", why);
-    breaks(&tables.replace("TRUST", "trusted = false"), ("trusted = false", "hard = true"), "w", why);
+    let edge = "from = \"r\"\nto = \"third\"\n";
+    let before = text.replace(edge, "from = \"w\"\nto = \"third\"\n[graphs.g.edges.f]\nfrom = \"third\"\nto = \"r\"\n");
+    breaks(&before, ("trusted = false", "trusted = true"), "w", why);
+    let behind = text.clone() + "[graphs.g.objects.p]\nwriter = \"r\"\nbytes = \"4KiB\"\nreaders = { third = {} }\n";
+    breaks(&behind, ("trusted = false", "hard = true"), "w", why);
+    // Unless one writes over what the other has not read.
+    let object = "readers = { r = {} }";
+    for text in [&before, &behind.replace("readers = { third = {} }", "readers = { third = {} }\noverwrite = true")] {
+        let over = text.replacen(object, "readers = { r = {} }\noverwrite = true", 1);
+        assert_eq!(missing(&system("admission = \"warn\"", &over), "w"), [], "{over}");
+    }
+    let over = behind.replace("readers = { third = {} }", "readers = { third = {} }\noverwrite = true");
+    assert_eq!(missing(&system("admission = \"warn\"", &over), "w"), []);
     let reader = tables.replace("trusted = true", "trusted = false").replace("TRUST", "trusted = true");
     let why = (Origin::Others, "`r` may keep `w` waiting for a frame of `g.o`");
     breaks(&reader, ("trusted = false", "trusted = true"), "w", why);

@@ -7,7 +7,8 @@
 //! | `careless` | 1: a writer that does not ask whether a frame is free |
 //! | `jobs` | after so many the task logs, and ends: readers the system, which needs a handle "system" |
 //!
-//! Its object is called "picture", of 4 KiB a frame. A reader logs 0 and whether something was wrong in a job; a writer 1 and whether it ever waited for a free frame.
+//! Its object is called "picture", of 4 KiB a frame. A reader logs 0 and whether something was wrong in a job of which the frame was not lost, and 2 and 1 if some
+//! were lost; a writer 1 and whether it ever waited for a free frame.
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![forbid(unsafe_code)]
 
@@ -26,7 +27,7 @@ fn main() {
     let picture = node.object(&environment, "picture").expect("the graph has this object");
     let half = Nanoseconds(parameter("work") * 500);
     let (writes, is_careless) = (parameter("writes") != 0, parameter("careless") != 0);
-    let (mut is_wrong, mut has_waited) = (false, false);
+    let (mut is_wrong, mut has_lost, mut has_waited) = (false, false, false);
     for _ in 0..parameter("jobs") {
         let job = next_job().expect("a job follows");
         if writes && !is_careless {
@@ -42,7 +43,10 @@ fn main() {
             burn(half);
             let first = is_of(&frame, job.number);
             burn(half);
-            is_wrong |= !first || !is_of(&frame, job.number);
+            let is_right = first && is_of(&frame, job.number);
+            let is_lost = node.is_lost(&picture, &job, 0);
+            is_wrong |= !is_right && !is_lost;
+            has_lost |= is_lost;
         }
         node.end(&job);
     }
@@ -50,6 +54,9 @@ fn main() {
         log(1, has_waited.into());
     } else {
         log(0, is_wrong.into());
+        if has_lost {
+            log(2, 1);
+        }
         // Whoever writes has ended before.
         shutdown(environment.expect::<System>("system"), 0)
     }

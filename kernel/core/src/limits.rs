@@ -40,7 +40,7 @@ mod set {
     /// Interrupts.
     pub const INTERRUPTS: usize = 64;
     /// Regions.
-    pub const REGIONS: usize = 128;
+    pub const REGIONS: usize = if IS_LARGE { 512 } else { 128 };
     /// Slots of a task's handle table.
     pub const HANDLES: usize = if IS_LARGE { 160 } else { 32 };
     /// Handles that are copied from: those of the manifest that may be, and copies that are copied on.

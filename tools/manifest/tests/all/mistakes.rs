@@ -250,7 +250,7 @@ const PROGRAMS: &[(fn() -> Option<Vec<u8>>, &str)] = &[
     ),
     (
         || Some(elf_with(&[Segment(5, 0x20_0000, &[0; 8], 8)], Note::of(0, "0.0.9"))),
-        "binary `apps/client` was built for version 0 of the kernel's ABI, with fusee 0.0.9; this kernel has version 3, with \
+        "binary `apps/client` was built for version 0 of the kernel's ABI, with fusee 0.0.9; this kernel has version 4, with \
          fusee 0.1.0: build both from one revision",
     ),
     (

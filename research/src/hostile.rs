@@ -14,6 +14,7 @@ use fusee_manifest::Manifest;
 use fusee_simulator::Overheads;
 
 use crate::campaign::{self, Campaign, Left, Outcome};
+use crate::soundness;
 use fusee_host::report;
 use fusee_host::table::Table;
 use fusee_tool::analyze::read_overheads;
@@ -172,6 +173,8 @@ pub fn check() -> (String, Vec<String>) {
 enum Fault {
     /// A rule that the kernel forgets.
     Kernel(Planted),
+    /// The same, with jobs of graphs that begin early.
+    Graphs(Planted),
     /// A condition of a proof that is taken for granted.
     Proof(Granted),
 }
@@ -179,7 +182,7 @@ enum Fault {
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Fault::Kernel(planted) => write!(f, "{planted:?}"),
+            Fault::Kernel(planted) | Fault::Graphs(planted) => write!(f, "{planted:?}"),
             Fault::Proof(granted) => write!(f, "taken for granted: {granted:?}"),
         }
     }
@@ -187,13 +190,15 @@ impl fmt::Display for Fault {
 
 /// All that is planted, one after the other.
 fn faults() -> Vec<Fault> {
-    Planted::ALL.into_iter().map(Fault::Kernel).chain(Granted::ALL.into_iter().map(Fault::Proof)).collect()
+    let kernel = Planted::ALL.into_iter().map(Fault::Kernel).chain(Planted::OF_GRAPHS.into_iter().map(Fault::Graphs));
+    kernel.chain(Granted::ALL.into_iter().map(Fault::Proof)).collect()
 }
 
 /// The number of the first system of `seed` that shows a planted fault; `None`: none does.
 fn search(fault: Fault, seed: u64) -> Option<u64> {
     let kernel = match fault {
         Fault::Kernel(planted) => Which { planted: Some(planted), ..Which::default() },
+        Fault::Graphs(planted) => return soundness::search_graphs(planted, Draws::new(seed, SEARCH)),
         Fault::Proof(granted) => Which { granted: Some(granted), ..Which::default() },
     };
     let draws = Draws::new(seed, SEARCH).until_wrong();

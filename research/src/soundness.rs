@@ -3,10 +3,11 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use fusee_campaigns::blocking::graphs::{GraphClaims, GraphReport, graphs};
+use fusee_campaigns::blocking::graphs::{GraphClaims, GraphReport, graphs, graphs_on};
 use fusee_campaigns::blocking::{self, BlockingReport, Claim, Family};
 use fusee_campaigns::draws::{Draws, Wrong};
 use fusee_campaigns::soundness::{GeneratedSet, SoundnessOptions, SoundnessReport, soundness};
+use fusee_kernel_core::Planted;
 use fusee_manifest::{Manifest, PolicyName, admission};
 use fusee_sched::time::Nanoseconds;
 use fusee_sched_analysis::blocking::{Locks, On};
@@ -313,6 +314,12 @@ pub fn check_graphs() -> (String, Vec<String>) {
     })
 }
 
+/// The number of the first of these systems of graphs that shows a rule that the kernel forgets; `None`: none does.
+pub fn search_graphs(planted: Planted, draws: Draws) -> Option<u64> {
+    let report = graphs_on(draws.until_wrong(), &graph_claims, Some(planted));
+    report.violations.iter().chain(&report.failures).map(|found| found.number).min()
+}
+
 /// What the analysis says of a system of graphs.
 fn graph_claims(manifest: &Manifest) -> GraphClaims {
     let system = &manifest.system;
@@ -416,6 +423,16 @@ mod tests {
     use fusee_sched_analysis::report::TaskReport;
 
     use super::*;
+
+    /// Both a key of a job that is released early, and that of its release before this has come, have other nodes be later than their bounds.
+    #[test]
+    fn jobs_that_begin_early_with_a_key_are_found_in_random_systems_of_graphs() {
+        for planted in Planted::OF_GRAPHS {
+            let found = search_graphs(planted, Draws::new(3, 2_400));
+            println!("{planted:?}: system {found:?}");
+            assert!(found.is_some(), "{planted:?}");
+        }
+    }
 
     #[test]
     fn no_task_under_any_policy_is_later_than_its_bound_and_many_are_hard_that_density_does_not_prove() {

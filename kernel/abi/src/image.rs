@@ -9,7 +9,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 /// The first word of a packed system: "FUSEESYS".
 pub const MAGIC: u64 = u64::from_le_bytes(*b"FUSEESYS");
 /// The layout described here.
-pub const VERSION: u32 = 13;
+pub const VERSION: u32 = 14;
 /// Bytes of a page.
 pub const PAGE: u64 = 4096;
 
@@ -238,8 +238,8 @@ pub struct Reservation {
     pub suspension: u64,
     /// 1: its jobs may take the budget of the next job before its release.
     pub early_release: u32,
-    /// Reserved.
-    pub reserved: u32,
+    /// 1: its jobs, which are sporadic, may begin before their releases, behind all real-time jobs.
+    pub begins_early: u32,
 }
 
 /// One task.

@@ -34,8 +34,10 @@ pub enum BootError {
     BadClusters,
     /// The system needs what this kernel was built without: bits of [`image::feature`].
     Without(u32),
-    /// A task may take budget in advance in a cluster whose keys do not depend on deadlines: nothing would limit it.
+    /// A task may take budget in advance, or begin jobs early, in a cluster whose keys do not depend on deadlines: nothing would limit it.
     EarlyRelease,
+    /// Jobs begin early of a task that is not released by credit, takes budgets in advance, or belongs to a cluster that shares a pool.
+    BeginsEarly,
 }
 
 /// What this kernel was built with.
@@ -457,9 +459,16 @@ impl Kernel {
             object.rests = Instant::NEVER;
             object.suspension = Nanoseconds(record.suspension);
             object.releases_early = record.early_release != 0;
+            object.begins_early = record.begins_early != 0;
+            object.nominal = Instant::NEVER;
             let moves = matches!(object.point, PriorityPoint::AfterRelease(_));
-            if !moves && (object.releases_early || object.overrun == Overrun::EarlyRelease) {
+            let takes_early = object.releases_early || object.overrun == Overrun::EarlyRelease;
+            if !moves && (takes_early || object.begins_early) {
                 return Err(BootError::EarlyRelease);
+            }
+            let may_begin_early = CREDITS && object.release == Release::Sporadic && !takes_early;
+            if object.begins_early && !may_begin_early {
+                return Err(BootError::BeginsEarly);
             }
             self.reservations[id].key = self.fresh_key(id);
             self.event_moves(id);
@@ -519,6 +528,9 @@ impl Kernel {
                     && object.release != Release::None
                     && let Some(owner) = object.owner
                 {
+                    if object.begins_early {
+                        return Err(BootError::BeginsEarly);
+                    }
                     self.threads[owner].jobs_are_recorded = true;
                     jobs += 1;
                 }
@@ -550,6 +562,7 @@ impl Kernel {
         object.next_release = Instant::NEVER;
         object.replenish_at = Instant::NEVER;
         object.rests = Instant::NEVER;
+        object.nominal = Instant::NEVER;
         object.key = Key::in_turn(Class::Background, self.sequence, tie);
         self.threads[thread].own = Some(id);
         Ok(())

@@ -169,6 +169,15 @@ impl Kernel {
             self.renew_key(reservation);
             return;
         }
+        if object.nominal != Instant::NEVER {
+            // Its release brings the budget of the job, which has used nothing of that yet.
+            object.throttled = true;
+            if let Some(thread) = owner {
+                self.budget_changes(thread, reservation);
+            }
+            self.base_key_changes(reservation);
+            return;
+        }
         let overrun = object.overrun;
         if let Some(thread) = owner
             && self.threads[thread].job.active

@@ -29,7 +29,9 @@ use crate::id::{
     ClusterId, DerivationId, EndpointId, EngineId, EngineUserId, GroupId, LoanId, NotificationId, PoolId, PoolUserId,
     RegionId, ReservationId, ThreadId,
 };
-use crate::limits::{COPY_DEPTH_MAX, DERIVATIONS, ENGINE_USERS, GROUPS, NOTIFICATIONS, REGIONS, RESTARTS, THREADS};
+use crate::limits::{
+    COPY_DEPTH_MAX, CREDITS, DERIVATIONS, ENGINE_USERS, GROUPS, NOTIFICATIONS, REGIONS, RESTARTS, THREADS,
+};
 use crate::object::{Cpu, Handle, Object, Payer, PoolUser, Reservation, State, Thread};
 use crate::watches;
 
@@ -113,6 +115,18 @@ impl Kernel {
             let rests = object.class == Class::RealTime && !object.throttled && object.runner.is_none();
             if !is_dead && rests != (object.rests != Instant::NEVER) {
                 return Err("R1: a reservation rests without budget or with a runner, or the other way round");
+            }
+            if CREDITS {
+                let is_early = object.nominal != Instant::NEVER;
+                let job = object.owner.map(|owner| &self.threads[owner].job);
+                let is_active = job.is_some_and(|job| job.active && job.release == object.nominal);
+                let is_planned = object.next_release == object.nominal;
+                if is_early && !(object.begins_early && object.class == Class::Service && is_active && is_planned) {
+                    return Err("E1: an early job that has ended, is real-time, or is never released");
+                }
+                if object.begins_early && !is_early && object.class != Class::RealTime {
+                    return Err("E2: a job that is not early is of class service");
+                }
             }
             if object.boosted && !object.runner.is_some_and(|runner| propagation::is_urgent(self, runner)) {
                 return Err("K10: a boost for nobody");
@@ -874,6 +888,10 @@ impl Kernel {
                 hasher.write_u64(from_now(at));
             }
             hasher.write_u64(object.suspended.0);
+            if CREDITS && object.nominal != Instant::NEVER {
+                hasher.write_u64(from_now(object.nominal));
+                hash_account(&self.set_aside[reservation], hasher);
+            }
             let place = object.cluster.map(|cluster| {
                 let schedule = &self.clusters[cluster].schedule;
                 let id = reservation.index() as u16;

@@ -121,6 +121,7 @@ impl Kernel {
             self.job_ends(thread);
         }
         if let Some(reservation) = own {
+            self.end_early(machine, reservation);
             let object = &mut self.reservations[reservation];
             object.next_release = Instant::NEVER;
             object.replenish_at = Instant::NEVER;

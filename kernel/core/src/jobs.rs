@@ -5,6 +5,8 @@
 //! budget; one that used it up goes on with that of the next period, and with its priority point.
 //!
 //! Under the overrun policy *early release* it takes that budget at once, and the next job is dropped.
+//!
+//! Not here: how a job begins before its release (`early`).
 
 use fusee_abi::Error;
 use fusee_abi::call::rights;
@@ -32,7 +34,8 @@ impl Kernel {
             self.complete(machine, thread, reservation, now);
         }
         self.cpus[cpu].needs_reschedule = true;
-        if let Some(release) = self.take_queued(thread, reservation, self.now) {
+        let until = if self.may_be_early(reservation) { Instant::NEVER } else { self.now };
+        if let Some(release) = self.take_queued(thread, reservation, until) {
             // What the late job used is not the next one's to pay.
             let now = machine.now();
             self.charge(machine, cpu, now);
@@ -47,7 +50,7 @@ impl Kernel {
 
     /// Plans the next sporadic release of `thread`, which is between jobs.
     fn plan_sporadic(&mut self, thread: ThreadId, reservation: ReservationId) {
-        if let Some(first) = self.first_sporadic(thread) {
+        if let Some(first) = self.first_sporadic(thread, reservation) {
             self.reservations[reservation].next_release = first;
             self.event_moves(reservation);
         }
@@ -67,6 +70,7 @@ impl Kernel {
         self.reservations[reservation].tie = Tie::new(lateness, deadline, thread.index() as u16);
         let (upper, lower) = Record::lateness_words(lateness);
         self.trace(machine, Event::Complete, Some(thread), upper, lower);
+        self.end_early(machine, reservation);
         if crosses {
             self.give_back_shared(machine, thread);
             self.job_ends(thread);
@@ -84,26 +88,12 @@ impl Kernel {
         if self.forgets(Planted::QueuedReleasesRefill) {
             self.reservations[reservation].account.restart(self.now);
         }
-        let object = &mut self.reservations[reservation];
-        let deadline = release + object.deadline;
-        let chunk = object.account.release;
-        if chunk < release {
-            if chunk < self.start && self.threads[thread].job.number == 0 && object.rests <= self.start {
-                // What a task used before the start of the system, and nothing since, is not its first job's to pay.
-                object.account.restart(release);
-            } else {
-                object.account.resume(release);
-            }
-            object.suspended = Nanoseconds::ZERO;
-            object.throttled = object.account.is_dry();
-            object.replenish_at = if object.throttled { object.account.next_refill(release) } else { Instant::NEVER };
-            self.event_moves(reservation);
+        let deadline = release + self.reservations[reservation].deadline;
+        if self.may_be_early(reservation) && release > machine.now() {
+            self.begin_early(machine, thread, reservation, release);
+        } else {
+            self.open_budget(thread, reservation, release);
         }
-        self.leave_rest(reservation);
-        self.budget_changes(thread, reservation);
-        // A release that is older than the budget that is left has no older key than that: the job was late by its own fault.
-        let key = self.job_key(reservation, release.max(chunk));
-        self.set_key(reservation, key);
         let job = &mut self.threads[thread].job;
         job.number = job.number.wrapping_add(1);
         job.active = true;
@@ -145,6 +135,10 @@ impl Kernel {
         }
         object.next_release = Instant::NEVER;
         let Some(thread) = object.owner else { return };
+        if self.is_early(reservation) {
+            self.release_now(machine, thread, reservation);
+            return;
+        }
         // It was planned because nothing is on its way.
         if let Some(release) = self.take_queued(thread, reservation, release) {
             self.release(machine, reservation, release);
@@ -255,7 +249,9 @@ impl Kernel {
         let object = &mut self.reservations[reservation];
         let release = now.max(object.earliest_release);
         let queue = self.threads[target].job.sporadic;
-        if release <= now && is_waiting && queue.count == 0 {
+        let begins_early = CREDITS && object.begins_early;
+        let is_due = release <= now || begins_early && self.now >= self.start;
+        if is_due && is_waiting && queue.count == 0 {
             object.earliest_release = release + object.account.period;
             self.release(machine, reservation, release);
             return Ok(());
@@ -266,9 +262,11 @@ impl Kernel {
             }
             return Err(Error::BacklogFull);
         }
-        object.earliest_release = release + object.account.period;
+        if !begins_early {
+            object.earliest_release = release + object.account.period;
+        }
         if let Some(place) = self.releases.get_mut(queue.place(queue.count)) {
-            *place = release;
+            *place = if begins_early { now } else { release };
         }
         self.threads[target].job.sporadic.count += 1;
         if is_waiting && queue.count == 0 {

@@ -46,6 +46,7 @@
 //! | `settling` | who runs on what, once a trap |
 //! | `releases` | releases that wait for the end of a job |
 //! | `budgets` | who pays, throttling, replenishment |
+//! | `early` | jobs that begin before their releases |
 //! | `watches` | plans when holds are looked at |
 //! | `gates` | engines that clients without a lock have meanwhile |
 //! | `spatial` | engines whose device decides by keys |
@@ -89,6 +90,7 @@ pub mod check;
 mod death;
 pub mod derivation;
 mod donation;
+mod early;
 mod engines;
 mod events;
 mod expiry;
@@ -145,7 +147,7 @@ use id::{
 };
 use limits::{
     CLUSTERS, CPUS, DERIVATIONS, ENDPOINTS, ENGINE_USERS, ENGINES, GROUPS, INTERRUPTS, LIVES, NOTIFICATIONS,
-    PENDING_JOBS, POOL_USERS, POOLS, REGIONS, RELEASES, THREADS,
+    PENDING_JOBS, POOL_USERS, POOLS, REGIONS, RELEASES, SET_ASIDE, THREADS,
 };
 pub use machine::{Machine, Members, Page, Place, Registers, Store};
 use object::{
@@ -284,6 +286,8 @@ pub struct Kernel {
     releases: [Instant; RELEASES],
     gates: Arena<gates::Gate, EngineId, ENGINES>,
     lives: Arena<lives::Life, ThreadId, LIVES>,
+    /// The accounts of reservations whose jobs are early.
+    set_aside: Arena<Account, ReservationId, SET_ASIDE>,
     /// Engines whose device decides by keys,
     arbitrated: u32,
     /// and those of them whose users' keys it is told.
@@ -369,6 +373,7 @@ impl Kernel {
         },
         gates: Arena::new([const { gates::Gate::EMPTY }; ENGINES]),
         lives: Arena::new([const { lives::Life::EMPTY }; LIVES]),
+        set_aside: Arena::new([const { Account::EMPTY }; SET_ASIDE]),
         sleepers: [0; THREADS.div_ceil(32)],
         faults: planted::Faults::NONE,
     };

@@ -91,8 +91,10 @@ pub const HOLDS: bool = cfg!(any(feature = "engines", feature = "pools"));
 /// Records of tasks that can.
 pub const LIVES: usize = if RESTARTS { THREADS } else { 1 };
 
-/// Whether jobs can be released up to a number.
+/// Whether jobs can be released up to a number, and begin before their releases.
 pub const CREDITS: bool = cfg!(feature = "credits");
+/// Accounts that are set aside while jobs are early.
+pub const SET_ASIDE: usize = if CREDITS { THREADS } else { 1 };
 
 /// Whether devices can decide by the keys of jobs.
 pub const SPATIAL: bool = cfg!(feature = "spatial");

@@ -481,6 +481,8 @@ pub struct Reservation {
     pub throttled: bool,
     /// Its task may call `early_release`.
     pub releases_early: bool,
+    /// Its jobs may begin before their releases (see `early`).
+    pub begins_early: bool,
     /// It competes above all keys of its cluster, because its runner keeps clients of other clusters waiting.
     pub boosted: bool,
     /// Lent to a passive server until its first receive.
@@ -513,6 +515,8 @@ pub struct Reservation {
     pub replenish_at: Instant,
     /// The earliest instant a sporadic job may be released.
     pub earliest_release: Instant,
+    /// The release of its job, if that has begun before it and is not released yet; `NEVER`: no job is early.
+    pub nominal: Instant,
     /// CPU time charged to it.
     pub charged: Nanoseconds,
     /// Times it ran dry.
@@ -541,6 +545,7 @@ impl Reservation {
         release: Release::None,
         throttled: false,
         releases_early: false,
+        begins_early: false,
         boosted: false,
         only_for_start: false,
         unplanned: false,
@@ -557,6 +562,7 @@ impl Reservation {
         next_release: Instant::ZERO,
         replenish_at: Instant::ZERO,
         earliest_release: Instant::ZERO,
+        nominal: Instant::ZERO,
         charged: Nanoseconds::ZERO,
         throttles: 0,
         overshoot: Nanoseconds::ZERO,

@@ -40,6 +40,10 @@ pub enum Planted {
     ReplenishmentKeepsTheKey,
     /// Whoever holds an engine or a token waits for what it likes.
     WaitsAreLetIn,
+    /// A job that begins before its release has the key of one that is released when it begins, and a budget.
+    EarlyJobsAreReleased,
+    /// A job that begins before its release has the key that is its own from its release on.
+    EarlyJobsHaveTheirKey,
     /// A handle of another generation is as good as that which is in its slot.
     GenerationIsNotCompared,
 }
@@ -63,6 +67,9 @@ impl Planted {
         Planted::ReplenishmentKeepsTheKey,
         Planted::WaitsAreLetIn,
     ];
+
+    /// Those that have a node of a graph be later than its bound.
+    pub const OF_GRAPHS: [Planted; 2] = [Planted::EarlyJobsAreReleased, Planted::EarlyJobsHaveTheirKey];
 }
 
 /// The rule that a kernel forgets, if there is one.

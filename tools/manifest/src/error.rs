@@ -210,6 +210,10 @@ pub enum Reason {
     ServicePeriod { endpoint: String, service_period: Time, service_max: Time },
     /// A task may take budgets in advance where keys do not depend on deadlines.
     ReleasesEarly { task: String, cluster: String },
+    /// A task may begin jobs early where keys do not follow releases.
+    EarlyKeys { task: String, cluster: String, policy: &'static str },
+    /// A task may begin jobs early, and takes part in something for which its jobs are counted by its period.
+    EarlyJobs { task: String, why: String },
     /// An engine or a token would be taken from a task that keeps to what it said.
     WatchdogTooShort { engine: String, watchdog: Time, user: String, hold: Time },
     /// Tasks hold an engine for longer than there is time.
@@ -447,6 +451,14 @@ impl fmt::Display for Reason {
                 "`{task}` may not release early: keys of cluster `{cluster}` do not depend on deadlines, so nothing would \
                  bound how many budgets it takes; that takes EDF or FL"
             ),
+            Self::EarlyKeys { task, cluster, policy } => write!(
+                f,
+                "`{task}` may not begin early: keys of cluster `{cluster}` do not follow releases under {policy}; leave `early` out, or give \
+                 the cluster the policy EDF or FL"
+            ),
+            Self::EarlyJobs { task, why } => {
+                write!(f, "`{task}` may not begin early, because the analysis counts its jobs by its period: {why}")
+            }
             Self::WatchdogTooShort { engine, watchdog, user, hold } => {
                 write!(f, "watchdog of `{engine}` ({watchdog}) is shorter than `{user}` may hold it ({hold})")
             }

@@ -9,6 +9,7 @@
 //! - devices, engines, pools ([`accelerators`]), and who advises those ([`advice`])
 //! - what tasks are given ([`handles`]), whose clients they are ([`users`]), what devices reach ([`streams`]), and what has one end only ([`ends`])
 //! - how clients without a lock share ([`groups`])
+//! - which nodes of graphs begin early ([`early`])
 //! - how long budgets must be ([`paths`]), and what tasks say of their locks ([`uses`])
 //! - whether all that is accepted ([`verdict`])
 //!
@@ -43,6 +44,7 @@ use crate::times::TimeTable;
 
 mod accelerators;
 mod advice;
+mod early;
 mod ends;
 mod features;
 pub(crate) mod graphs;
@@ -597,6 +599,7 @@ impl Resolver<'_> {
         let start = span("start", &self.file.system.start, &self.file.system.name);
         self.keep(Of::Nothing, start);
         self.split_locks();
+        self.early();
         self.test();
     }
 

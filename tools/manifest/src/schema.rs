@@ -180,6 +180,11 @@ pub struct Task {
     pub sleeps_inside: bool,
     /// Its jobs may take the budget of the next job before its release.
     pub early_release: Option<Spanned<bool>>,
+    /// As a node of a graph, its jobs may begin before their releases.
+    pub early: Option<Spanned<bool>>,
+    /// A graph releases it.
+    #[serde(skip)]
+    pub is_released_by_tokens: bool,
     pub phase: Option<Spanned<Time>>,
     pub hard: Option<Spanned<bool>>,
     pub stack: Option<Spanned<Bytes>>,

@@ -8,6 +8,7 @@ use std::path::Path;
 
 use fusee_abi::trace::{Event, Record};
 use fusee_graph::{Edge, Lateness, Rate, Tokens, source_job, starved};
+use fusee_kernel_core::Planted;
 use fusee_manifest::{Graph, Manifest, Resolved};
 use fusee_simulator::metrics::Metrics;
 use fusee_simulator::system;
@@ -37,8 +38,10 @@ pub struct GraphReport {
     pub with_device: u64,
     /// Nodes of those graphs.
     pub nodes: u64,
-    /// Their jobs that ended.
+    /// Their jobs that ended,
     pub jobs: u64,
+    /// and those of them that ended before their releases.
+    pub early: u64,
     /// The largest observed response time and latency, and its bound, by their ratio.
     pub tightest: [(u64, u64); 2],
     /// Systems that could not be simulated.
@@ -49,8 +52,17 @@ pub struct GraphReport {
 
 /// Draws and simulates systems on all CPUs of the host, and compares what happened with what `claims` says of each.
 pub fn graphs(draws: Draws, claims: &(dyn Fn(&Manifest) -> GraphClaims + Sync)) -> GraphReport {
+    graphs_on(draws, claims, None)
+}
+
+/// The same on a kernel that forgets this rule.
+pub fn graphs_on(
+    draws: Draws,
+    claims: &(dyn Fn(&Manifest) -> GraphClaims + Sync),
+    planted: Option<Planted>,
+) -> GraphReport {
     let check = |report: &mut GraphReport, number: u64| {
-        if let Err(what) = report.check(draws.seed, number, claims) {
+        if let Err(what) = report.check((draws.seed, number), claims, planted) {
             report.failures.push(Wrong { seed: draws.seed, number, what });
         }
     };
@@ -99,6 +111,9 @@ pub(super) fn connect(source: &mut Source, text: &mut String) {
             } else {
                 deadline
             };
+            // What is drawn of this leaves all else as it is.
+            let waits = place > 0 && Source::new(period, place as u64).draw(0, 2) == 0;
+            let times = if waits { times + "early = false\n" } else { times };
             release(text, &node.name, &times);
         }
         let _ = write!(text, "\n[graphs.g{number}]\nsource = \"{}\"\n", nodes[0].name);
@@ -190,9 +205,9 @@ type Job = (u64, u64);
 impl GraphReport {
     fn check(
         &mut self,
-        seed: u64,
-        number: u64,
+        (seed, number): (u64, u64),
         claims: &(dyn Fn(&Manifest) -> GraphClaims + Sync),
+        planted: Option<Planted>,
     ) -> Result<(), String> {
         let (text, longest) = systems::draw_graphs(seed, number);
         let fail = |why: String| format!("{why}\n{text}");
@@ -216,7 +231,7 @@ impl GraphReport {
                 jobs[task].push((record.time.wrapping_sub(lateness.cast_unsigned()) - deadlines[task], record.time));
             }
         };
-        let run = Options { checks: Checks::Instants(64), first: First::Tasks, ..Options::default() };
+        let run = Options { checks: Checks::Instants(64), first: First::Tasks, planted, ..Options::default() };
         let limit = system.start + (20 * longest).min(LONG.max(3 * longest));
         system::simulate_observed(&manifest, &run, limit, &mut observe).map_err(|error| fail(error.to_string()))?;
         let claims = claims(&manifest);
@@ -263,7 +278,9 @@ impl GraphReport {
             let [mut response, mut latency] = [0_u64; 2];
             for (job, &(release, end)) in (1..).zip(&jobs[*task]) {
                 let frame = source_job(&graph.edges, place, job);
-                response = response.max(end - release);
+                // A job that has ended before its release has taken no time.
+                response = response.max(end.saturating_sub(release));
+                self.early += u64::from(end < release);
                 latency = latency.max(end - (start + (frame - 1) * source.period));
                 // In parts of a nanosecond.
                 let due = i128::from(start) * i128::from(rate.jobs)
@@ -292,6 +309,7 @@ impl GraphReport {
         self.bounded += other.bounded;
         self.nodes += other.nodes;
         self.jobs += other.jobs;
+        self.early += other.early;
         self.with_device += other.with_device;
         self.failures.extend(other.failures);
         self.violations.extend(other.violations);
@@ -307,11 +325,11 @@ impl GraphReport {
 
 impl std::fmt::Display for GraphReport {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let GraphReport { systems, bounded, nodes, jobs, with_device, .. } = self;
+        let GraphReport { systems, bounded, nodes, jobs, early, with_device, .. } = self;
         let [response, latency] = self.ratios();
         write!(
             f,
-            "{systems} random systems of graphs, {bounded} with a bound, {with_device} of these with an accelerator, {nodes} nodes, {jobs} jobs, \
+            "{systems} random systems of graphs, {bounded} with a bound, {with_device} of these with an accelerator, {nodes} nodes, {jobs} jobs, {early} of them early, \
              response {response:.3}, latency {latency:.3}"
         )?;
         self.failures.iter().try_for_each(|failure| write!(f, "\nfailed: {failure}"))?;

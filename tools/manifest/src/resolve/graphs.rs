@@ -292,6 +292,7 @@ impl Draft<'_> {
             task.release = Some(Spanned::new(place.clone(), schema::Release::Sporadic));
             task.period = Some(Spanned::new(place.clone(), Time(rate.period(source.0))));
             task.backlog.get_or_insert(Spanned::new(place, BACKLOG));
+            task.is_released_by_tokens = true;
         }
         Ok(())
     }

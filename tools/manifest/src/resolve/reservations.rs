@@ -138,6 +138,7 @@ fn reservation(
             ("backlog", task.backlog.as_ref().map(Spanned::span)),
             ("suspends", task.suspends.as_ref().map(Spanned::span)),
             ("early_release", task.early_release.as_ref().map(Spanned::span)),
+            ("early", task.early.as_ref().map(Spanned::span)),
         ];
         for (what, place) in excluded {
             if let Some(place) = place {
@@ -210,6 +211,6 @@ fn reservation(
         covers_engines: u32::from(covers == Covers::CpuAndEngines),
         suspension: span("suspends", &task.suspends, name)?.0,
         early_release: u32::from(may_release_early(task).is_some()),
-        reserved: 0,
+        begins_early: 0,
     }))
 }

@@ -1,6 +1,7 @@
-//! Random graphs of scripted tasks on several CPUs: each node's jobs are released when their last token comes, or a period after the one before, and each once.
+//! Random graphs of scripted tasks on several CPUs: each node's jobs are released when their last token comes, or a period after the one before, and each once; where nodes begin early, jobs that end before their releases are not released.
 
 use std::fmt::Write;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use fusee_abi::call::Call;
 use fusee_abi::trace::{Event, Record};
@@ -23,6 +24,8 @@ struct Graph {
     objects: Vec<Object>,
     /// A task on CPU 0 that comes before all nodes there, so long in each 100 ms.
     hog_us: u64,
+    /// By EDF, in place of fixed priorities; then nodes begin early, but for those of which a bit is set here.
+    by_deadline: Option<u8>,
 }
 
 /// An object with one reader, and frames by hand.
@@ -64,47 +67,56 @@ fn graph() -> impl Strategy<Value = Graph> {
     let further = prop::collection::vec((0..8_usize, 0..8_usize, 0..3_u32), 0..5);
     let object = (0..8_usize, 0..8_usize, 0..2_u32, 0..2_u32, 1..4_u32);
     let objects = prop::collection::vec(object, 0..4);
-    let all = (2..4_u32, 8_000..30_000_u64, prop::collection::vec(node, 2..8), further, objects, 0..60_000_u64);
-    all.prop_filter_map("a token too many", |(cpus, period_us, drawn, further, drawn_objects, hog_us)| {
-        let mut rates = vec![Rate::SOURCE];
-        let mut edges = Vec::new();
-        for (number, &(_, _, from, put, taken, more)) in drawn.iter().enumerate().skip(1) {
-            let from = from % number;
-            let tokens = Tokens::new(put, taken, taken + more, 0).ok()?;
-            rates.push(Rate::of_consumer([(rates[from], tokens)].into_iter()).ok()?);
-            edges.push(Edge { from, to: number, tokens });
-        }
-        for (one, other, more) in further {
-            let (from, to) = (one % drawn.len(), other % drawn.len());
-            // Back: tokens for some jobs are there.
-            let tokens = matching(rates[from], rates[to], more, if from < to { 0 } else { 3 })?;
-            // A consumer that preempts its producer runs between the end of that one's work and of its job, which is what a trace tells: not here.
-            let preempts = to < from && drawn[from].0 % cpus == drawn[to].0 % cpus;
-            let fits = Edge { from, to, tokens }.encode().is_some();
-            if from != to && to != 0 && !preempts && fits {
-                edges.push(Edge { from, to, tokens });
+    let nodes = prop::collection::vec(node, 2..8);
+    let all = (2..4_u32, 8_000..30_000_u64, nodes, further, objects, 0..60_000_u64, prop::option::of(any::<u8>()));
+    all.prop_filter_map(
+        "a token too many",
+        |(cpus, period_us, mut drawn, further, drawn_objects, hog_us, by_deadline)| {
+            let mut rates = vec![Rate::SOURCE];
+            let mut edges = Vec::new();
+            for number in 1..drawn.len() {
+                let (_, _, from, put, taken, more) = drawn[number];
+                let from = from % number;
+                if by_deadline.is_some() {
+                    // A consumer on the CPU of its producer might preempt that.
+                    drawn[number].0 = drawn[from].0 + 1 + drawn[number].0 % (cpus - 1);
+                }
+                let tokens = Tokens::new(put, taken, taken + more, 0).ok()?;
+                rates.push(Rate::of_consumer([(rates[from], tokens)].into_iter()).ok()?);
+                edges.push(Edge { from, to: number, tokens });
             }
-        }
-        // Several rates on a cycle may need more tokens than those: such a graph is refused.
-        starved(&edges, &rates).is_none().then_some(())?;
-        let mut objects: Vec<Object> = Vec::new();
-        for (one, other, delay, history, replicas) in drawn_objects {
-            let (writer, reader) = (one % drawn.len(), other % drawn.len());
-            let object = Object { writer, reader, delay, history, replicas };
-            // On one CPU whoever is told may run before the other's job has ended, which is what a trace tells.
-            let apart = drawn[writer].0 % cpus != drawn[reader].0 % cpus;
-            if writer < reader && rates[writer] == rates[reader] && apart {
-                let mut waits: Vec<Edge> = objects.iter().chain([&object]).map(Object::back).collect();
-                waits.extend(edges.iter().copied().chain([object.edge()]));
-                if starved(&waits, &rates).is_none() {
-                    edges.push(object.edge());
-                    objects.push(object);
+            for (one, other, more) in further {
+                let (from, to) = (one % drawn.len(), other % drawn.len());
+                // Back: tokens for some jobs are there.
+                let tokens = matching(rates[from], rates[to], more, if from < to { 0 } else { 3 })?;
+                // A consumer that preempts its producer runs between the end of that one's work and of its job, which is what a trace tells: not here.
+                let preempts = (to < from || by_deadline.is_some()) && drawn[from].0 % cpus == drawn[to].0 % cpus;
+                let fits = Edge { from, to, tokens }.encode().is_some();
+                if from != to && to != 0 && !preempts && fits {
+                    edges.push(Edge { from, to, tokens });
                 }
             }
-        }
-        let nodes = drawn.iter().map(|&(cpu, permille, ..)| (cpu % cpus, permille)).collect();
-        Some(Graph { cpus, period_us, nodes, edges, rates, objects, hog_us })
-    })
+            // Several rates on a cycle may need more tokens than those: such a graph is refused.
+            starved(&edges, &rates).is_none().then_some(())?;
+            let mut objects: Vec<Object> = Vec::new();
+            for (one, other, delay, history, replicas) in drawn_objects {
+                let (writer, reader) = (one % drawn.len(), other % drawn.len());
+                let object = Object { writer, reader, delay, history, replicas };
+                // On one CPU whoever is told may run before the other's job has ended, which is what a trace tells.
+                let apart = drawn[writer].0 % cpus != drawn[reader].0 % cpus;
+                if writer < reader && rates[writer] == rates[reader] && apart {
+                    let mut waits: Vec<Edge> = objects.iter().chain([&object]).map(Object::back).collect();
+                    waits.extend(edges.iter().copied().chain([object.edge()]));
+                    if starved(&waits, &rates).is_none() {
+                        edges.push(object.edge());
+                        objects.push(object);
+                    }
+                }
+            }
+            let nodes = drawn.iter().map(|&(cpu, permille, ..)| (cpu % cpus, permille)).collect();
+            Some(Graph { cpus, period_us, nodes, edges, rates, objects, hog_us, by_deadline })
+        },
+    )
 }
 
 impl Graph {
@@ -112,10 +124,16 @@ impl Graph {
         self.rates[node].period(self.period_us * 1_000)
     }
 
+    /// Whether jobs of a node may begin before their releases.
+    fn begins_early(&self, node: usize) -> bool {
+        node != 0 && self.by_deadline.is_some_and(|late| late >> node & 1 == 0)
+    }
+
     fn text(&self) -> String {
         let Graph { cpus, .. } = self;
+        let policy = if self.by_deadline.is_some() { "EDF" } else { "FP" };
         let mut text = format!(
-            "[system]\nname = \"graph\"\nboard = \"virt\"\ncpus = {cpus}\nstart = \"10ms\"\nadmission = \"warn\"\npolicy = \"FP\"\n"
+            "[system]\nname = \"graph\"\nboard = \"virt\"\ncpus = {cpus}\nstart = \"10ms\"\nadmission = \"warn\"\npolicy = \"{policy}\"\n"
         );
         for cpu in 0..*cpus {
             write!(text, "[clusters.c{cpu}]\ncpus = [{cpu}]\n").unwrap();
@@ -131,6 +149,8 @@ impl Graph {
             write!(text, "[tasks.n{number}]\nscript = [\"burn {burn}ns\"]\ncluster = \"c{cpu}\"\nbudget = \"{budget}ns\"\nbacklog = 200\npriority = {}\n", number + 2).unwrap();
             if number == 0 {
                 writeln!(text, "period = \"{}us\"", self.period_us).unwrap();
+            } else if self.by_deadline.is_some() && !self.begins_early(number) {
+                writeln!(text, "early = false").unwrap();
             }
         }
         text += "[graphs.graph]\nsource = \"n0\"\n";
@@ -154,34 +174,61 @@ fn jobs(run: &Run, graph: &Graph, node: usize) -> Vec<(u64, u64)> {
     run.events(Event::Complete, &format!("n{node}")).map(job).collect()
 }
 
+/// Jobs of random graphs that ended before their releases.
+static EARLY: AtomicU32 = AtomicU32::new(0);
+
+/// Where jobs begin early, a job that ends before its release leaves that to the next.
+#[test]
+fn a_node_is_released_by_its_last_token_or_a_period_after_its_last_job() {
+    drawn_nodes_are_released_by_their_last_tokens();
+    let early = EARLY.load(Ordering::Relaxed);
+    println!("{early} jobs ended before their releases");
+    assert!(early > 1_000, "{early}");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 1_500, max_shrink_iters: 2_000, ..ProptestConfig::default() })]
 
-    #[test]
-    fn a_node_is_released_by_its_last_token_or_a_period_after_its_last_job(graph in graph()) {
+    fn drawn_nodes_are_released_by_their_last_tokens(graph in graph()) {
         let run = run_for(&graph.text(), Overheads::NONE, 500 * MS, &[]);
+        let mut early = 0_u32;
         let all: Vec<Vec<(u64, u64)>> = (0..graph.nodes.len()).map(|node| jobs(&run, &graph, node)).collect();
         for node in 1..graph.nodes.len() {
-            let mut last = None;
-            for (job, &(_, release)) in (1..).zip(&all[node]) {
-                let mut expected = last.map_or(0, |last| last + graph.period(node));
+            let (mut last, mut last_but) = (None, None);
+            for (job, &(end, release)) in (1..).zip(&all[node]) {
+                let mut token = 0;
                 for edge in graph.edges.iter().filter(|edge| edge.to == node) {
                     match edge.tokens.jobs_before(job) {
                         0 => {}
                         before => {
                             let ended = all[edge.from].get(before as usize - 1);
                             prop_assert!(ended.is_some(), "job {job} of node {node} has no tokens");
-                            expected = expected.max(ended.unwrap().0);
+                            token = token.max(ended.unwrap().0);
                         }
                     }
                 }
+                let expected = last.map_or(token, |last: u64| token.max(last + graph.period(node)));
                 // Tokens that are there at the start: said when the producers begin, and jobs come from the start of the system on.
-                prop_assert_eq!(release, expected.max(release.min(10 * MS)), "job {} of node {}", job, node);
-                last = Some(release);
+                let least = release.min(10 * MS);
+                let expected = expected.max(least);
+                // A job that ends at the instant of its release has been released, or not.
+                let is_given_back = |end: u64, release: u64| graph.begins_early(node) && end == release;
+                let other = last_but.map_or(expected, |last: u64| expected.min(last.max(token)).max(least));
+                prop_assert!(release == expected || release == other, "job {job} of node {node}: {release}, expected {expected}");
+                if graph.begins_early(node) && end < release {
+                    early += 1;
+                    // It has not been released: the next may be where it was.
+                    last = Some(release - graph.period(node));
+                } else {
+                    last = Some(release);
+                }
+                last_but = is_given_back(end, release).then_some(release);
+                prop_assert!(graph.begins_early(node) || end > release);
             }
             prop_assert_eq!(run.events(Event::Skip, &format!("n{node}")).count(), 0);
         }
         prop_assert!(all[0].len() >= 2);
+        EARLY.fetch_add(early, Ordering::Relaxed);
         // A job of a writer computes once nobody is at what its frame had before.
         for object in &graph.objects {
             let burn = (graph.period(object.writer) * graph.nodes[object.writer].1 / 1_000).max(1);

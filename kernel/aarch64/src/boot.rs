@@ -658,7 +658,7 @@ fn refuse_objects(error: BootError) -> ! {
         BootError::Dangling(what) => panic!("a record of {} names an object that does not exist", Plain(what)),
         BootError::BadClusters => panic!("a CPU is in no cluster or in two"),
         BootError::EarlyRelease => panic!("a task may release early under a policy that does not order by deadlines"),
-        BootError::BeginsEarly => panic!("jobs may begin early that are not released by credit alone"),
+        BootError::BeginsEarly => panic!("jobs may begin early of a task of which that cannot be"),
         BootError::Without(missing) => {
             let name = feature::names(missing).next().unwrap_or_default();
             panic!("the system needs `{}`, which this kernel lacks", Plain(name))

@@ -36,7 +36,7 @@ pub enum BootError {
     Without(u32),
     /// A task may take budget in advance, or begin jobs early, in a cluster whose keys do not depend on deadlines: nothing would limit it.
     EarlyRelease,
-    /// Jobs begin early of a task that is not released by credit, takes budgets in advance, or belongs to a cluster that shares a pool.
+    /// Jobs begin early of a task that is not real-time or not sporadic, takes budgets in advance, or belongs to a cluster that shares a pool; or without the kernel's feature `credits`.
     BeginsEarly,
 }
 
@@ -466,7 +466,8 @@ impl Kernel {
             if !moves && (takes_early || object.begins_early) {
                 return Err(BootError::EarlyRelease);
             }
-            let may_begin_early = CREDITS && object.release == Release::Sporadic && !takes_early;
+            let is_real_time = object.class == Class::RealTime;
+            let may_begin_early = CREDITS && is_real_time && object.release == Release::Sporadic && !takes_early;
             if object.begins_early && !may_begin_early {
                 return Err(BootError::BeginsEarly);
             }

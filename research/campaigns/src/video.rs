@@ -123,6 +123,8 @@ pub struct Setup {
     pub sharing: Sharing,
     /// Of a node's computing that is done with a token, in thousandths.
     pub with_token: u64,
+    /// Nodes begin before their releases, where the manifest lets them by default.
+    pub early: bool,
 }
 
 /// What came of one graph.
@@ -160,7 +162,7 @@ pub fn periods() -> impl Iterator<Item = u64> {
 impl Setup {
     /// As the program `video` is told.
     #[must_use]
-    pub fn words(self) -> [String; 4] {
+    pub fn words(self) -> [String; 5] {
         let scheduling = match self.scheduling {
             Scheduling::Edf => "edf",
             Scheduling::Fixed => "fixed",
@@ -171,12 +173,13 @@ impl Setup {
             Sharing::Managed { tokens, by_priority: false } => (tokens, "fifo"),
             Sharing::Managed { tokens, by_priority: true } => (tokens, "priority"),
         };
-        [scheduling.into(), tokens.to_string(), order.into(), self.with_token.to_string()]
+        let early = if self.early { "early" } else { "released" };
+        [scheduling.into(), tokens.to_string(), order.into(), self.with_token.to_string(), early.into()]
     }
 
     /// The setup of these words; `None`: there is none.
     #[must_use]
-    pub fn of_words([scheduling, tokens, order, with_token]: [&str; 4]) -> Option<Setup> {
+    pub fn of_words([scheduling, tokens, order, with_token, early]: [&str; 5]) -> Option<Setup> {
         let scheduling = match scheduling {
             "edf" => Scheduling::Edf,
             "fixed" => Scheduling::Fixed,
@@ -190,7 +193,12 @@ impl Setup {
             "priority" => Sharing::Managed { tokens, by_priority: true },
             _ => return None,
         };
-        Some(Setup { scheduling, sharing, with_token: with_token.parse().ok()? })
+        let early = match early {
+            "early" => true,
+            "released" => false,
+            _ => return None,
+        };
+        Some(Setup { scheduling, sharing, with_token: with_token.parse().ok()?, early })
     }
 }
 
@@ -432,6 +440,8 @@ impl Workload {
             let _ = write!(text, "budget = \"{period}ns\"\nsuspends = \"1000s\"\n");
             if node == 0 {
                 let _ = write!(text, "period = \"{period}ns\"\nphase = \"{phase}ns\"\nbacklog = 255\n");
+            } else if !self.setup.early {
+                *text += "early = false\n";
             }
         } else {
             let _ = write!(text, "class = \"background\"\nperiod = \"{SLICE}ns\"\nbudget = \"{SLICE}ns\"\n");
@@ -617,7 +627,7 @@ mod tests {
         let managed = |tokens, by_priority| (Scheduling::Edf, Sharing::Managed { tokens, by_priority });
         let polled = [Scheduling::Edf, Scheduling::Fixed, Scheduling::Slices].map(|one| (one, Sharing::Polled));
         let all = [managed(1, false), managed(3, true)].into_iter().chain(polled);
-        all.map(|(scheduling, sharing)| Setup { scheduling, sharing, with_token: WITH_TOKEN }).collect()
+        all.map(|(scheduling, sharing)| Setup { scheduling, sharing, with_token: WITH_TOKEN, early: false }).collect()
     }
 
     /// The first and the last graph, which a kernel for a board has room for.
@@ -643,7 +653,7 @@ mod tests {
     fn queues_of_tokens_are_as_long_as_in_the_text() {
         let limit = |tokens| {
             let sharing = Sharing::Managed { tokens, by_priority: false };
-            let setup = Setup { scheduling: Scheduling::Edf, sharing, with_token: WITH_TOKEN };
+            let setup = Setup { scheduling: Scheduling::Edf, sharing, with_token: WITH_TOKEN, early: false };
             let text = Workload::new(setup, graphs().take(1).collect(), 1, LENGTH).text();
             Manifest::parse(Path::new("video"), &text).unwrap().system.pools[0].1.limit
         };
@@ -689,11 +699,11 @@ mod tests {
 
     #[test]
     fn setups_and_outcomes_are_what_their_words_and_lines_say() {
-        for setup in setups() {
+        for setup in setups().into_iter().flat_map(|setup| [setup, Setup { early: true, ..setup }]) {
             let words = setup.words();
-            assert_eq!(Setup::of_words([0, 1, 2, 3].map(|one| words[one].as_str())), Some(setup));
+            assert_eq!(Setup::of_words([0, 1, 2, 3, 4].map(|one| words[one].as_str())), Some(setup));
         }
-        assert_eq!(Setup::of_words(["edf", "three", "fifo", "50"]), None);
+        assert_eq!(Setup::of_words(["edf", "three", "fifo", "50", "early"]), None);
         let mut graphs: Vec<Frames> = periods().map(|period| Frames { period, done: Vec::new() }).collect();
         graphs[16].done = vec![[5, 7], [8, 9]];
         let outcome = Outcome { graphs, busy: 1, held: 2, waited: [3, 4], throttles: 5 };

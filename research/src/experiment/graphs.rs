@@ -48,7 +48,7 @@ pub const LATENCY: Experiment = Experiment {
     question: "how long is a frame of them under way from the first node to the last?",
     length: 60_000_000_000,
     short: 6_000_000_000,
-    kind: Kind::Graphs(by_deadline, &LATENCIES, curves::latencies),
+    kind: Kind::Graphs(early_and_not, &LATENCIES, curves::latencies),
     conditions: conditions_on_latencies,
 };
 
@@ -62,6 +62,7 @@ const ONE: [&str; 2] = ["(1,6,FIFO)", "(1,6,PRIO)"];
 const TWO: [&str; 2] = ["(2,3,FIFO)", "(2,3,PRIO)"];
 const THREE: [&str; 2] = ["(3,2,FIFO)", "(3,2,PRIO)"];
 const SIX: [&str; 2] = ["(6,1,FIFO)", "(6,1,PRIO)"];
+const EARLY: [&str; 2] = ["(3,2,FIFO), early", "(6,1,FIFO), early"];
 const TWO_LONGER: &str = "(2,3,FIFO), 20 %";
 const UNMANAGED: [&str; 3] = [SLICES, FIXED, POLLED];
 
@@ -69,7 +70,7 @@ const UNMANAGED: [&str; 3] = [SLICES, FIXED, POLLED];
 pub type Arrangement = (&'static str, &'static str, Setup);
 
 fn arrangements() -> Vec<Arrangement> {
-    let polled = |scheduling| Setup { scheduling, sharing: Sharing::Polled, with_token: WITH_TOKEN };
+    let polled = |scheduling| Setup { scheduling, sharing: Sharing::Polled, with_token: WITH_TOKEN, early: false };
     let mut all = vec![
         (
             SLICES,
@@ -89,7 +90,7 @@ fn arrangements() -> Vec<Arrangement> {
 }
 
 fn by_deadline() -> Vec<Arrangement> {
-    let setup = |sharing| Setup { scheduling: Scheduling::Edf, sharing, with_token: WITH_TOKEN };
+    let setup = |sharing| Setup { scheduling: Scheduling::Edf, sharing, with_token: WITH_TOKEN, early: false };
     let managed = |tokens, by_priority| setup(Sharing::Managed { tokens, by_priority });
     vec![
         (POLLED, "by deadline; who waits for the GPU looks until it is done", setup(Sharing::Polled)),
@@ -102,6 +103,16 @@ fn by_deadline() -> Vec<Arrangement> {
         (SIX[0], "six tokens, one request in each queue; by arrival", managed(6, false)),
         (SIX[1], "by priority", managed(6, true)),
     ]
+}
+
+/// The same, and two of them with nodes that begin early.
+fn early_and_not() -> Vec<Arrangement> {
+    let mut all = by_deadline();
+    for (name, of) in [(EARLY[0], THREE[0]), (EARLY[1], SIX[0])] {
+        let (_, _, setup) = all.iter().find(|one| one.0 == of).expect("it is one of them");
+        all.push((name, "the same, and nodes begin early", Setup { early: true, ..*setup }));
+    }
+    all
 }
 
 //--- Running it

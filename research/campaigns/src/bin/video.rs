@@ -22,10 +22,12 @@ fn main() -> ExitCode {
 /// What comes of these words: those of a setup, a seed, and nanoseconds.
 fn lines(arguments: &[String]) -> Result<String, String> {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let [scheduling, tokens, order, with_token, seed, length] = words[..] else {
-        return Err("needed: edf|fixed|slices TOKENS fifo|priority|polled THOUSANDTHS SEED NANOSECONDS".into());
+    let [scheduling, tokens, order, with_token, early, seed, length] = words[..] else {
+        return Err(
+            "needed: edf|fixed|slices TOKENS fifo|priority|polled THOUSANDTHS early|released SEED NANOSECONDS".into()
+        );
     };
-    let setup = Setup::of_words([scheduling, tokens, order, with_token]).ok_or("there is no such setup")?;
+    let setup = Setup::of_words([scheduling, tokens, order, with_token, early]).ok_or("there is no such setup")?;
     let number = |text: &str| text.parse().map_err(|_| format!("`{text}` is no number"));
     Ok(run(setup, number(seed)?, number(length)?)?.lines())
 }

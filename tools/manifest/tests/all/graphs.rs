@@ -427,3 +427,68 @@ bytes = "28KiB"
         "driver `gpu` of `gpu` needs a handle `tables`: \"region NAME: read write physical\", of 24832 B",
     );
 }
+
+/// Which of `text`'s tasks begin early, in the order of their reservations.
+fn early(text: &str) -> Vec<u32> {
+    parse(text).unwrap().system.reservations.iter().map(|one| one.begins_early).collect()
+}
+
+#[test]
+fn nodes_begin_early_where_keys_follow_releases_unless_they_say_otherwise() {
+    assert_eq!(early(GOOD), [0, 1, 1, 1]);
+    let under = |policy: &str| GOOD.replace("cpus = [0, 1]", &format!("cpus = [0, 1]\npolicy = \"{policy}\""));
+    assert_eq!(early(&under("FL")), [0, 1, 1, 1]);
+    let join = |key: &str, text: &str| text.replace("[tasks.join]", &format!("[tasks.join]\n{key}"));
+    assert_eq!(early(&join("early = false", GOOD)), [0, 1, 1, 0]);
+    assert_eq!(early(&join("early = true", GOOD)), [0, 1, 1, 1]);
+    for policy in ["RM", "DM"] {
+        assert_eq!(early(&under(policy)), [0; 4]);
+        let why = format!(
+            "m.toml:26: `join` may not begin early: keys of cluster `all` do not follow releases under {policy}; leave `early` out, or \
+             give the cluster the policy EDF or FL"
+        );
+        assert_eq!(parse(&join("early = true", &under(policy))).err(), Some(why));
+    }
+    let place = "early of `camera` needs a place in a graph, behind its source";
+    refused("period = \"12ms\"", "period = \"12ms\"\nearly = false", "early", place);
+    let class = "early of `other` means nothing together with no period";
+    let other = "[tasks.other]\nscript = [\"burn 1ms\"]\nearly = true\n[graphs.video]";
+    refused("[graphs.video]", other, "early", class);
+}
+
+/// A server, an engine by priority, and one by arrival.
+const SHARED: &str = r#"
+[tasks.server]
+binary = "apps/echo"
+cluster = "all"
+handles = { requests = "endpoint requests: receive" }
+[endpoints.requests]
+server = "server"
+service_max = "100us"
+[engines.ordered]
+order = "priority"
+[engines.first]
+order = "fifo"
+"#;
+
+#[test]
+fn nodes_whose_jobs_are_counted_by_their_period_do_not_begin_early() {
+    let of_join = |keys: &str| GOOD.replace("[tasks.join]", &format!("[tasks.join]\n{keys}")) + SHARED;
+    let counted = "`join` may not begin early, because the analysis counts its jobs by its period: ";
+    let engine =
+        |name: &str| format!("handles = {{ lock = \"engine {name}: acquire\" }}\nuses.lock = {{ cpu = \"10us\" }}");
+    let all = [
+        ("early_release = true".to_owned(), "it may take the budget of its next job"),
+        ("overrun = \"early-release\"".to_owned(), "it may take the budget of its next job"),
+        ("budget_covers = \"cpu+engines\"".to_owned(), "its budget covers engines"),
+        ("handles = { server = \"endpoint requests: call\" }".to_owned(), "it calls endpoint `requests`"),
+        (engine("ordered"), "engine `ordered` is granted by priority on several CPUs"),
+    ];
+    for (keys, why) in all {
+        assert_eq!(early(&of_join(&keys))[3], 0, "{keys}");
+        let line = of_join("").lines().position(|line| line == "[tasks.join]").unwrap() + 2;
+        let refused = parse(&of_join(&format!("early = true\n{keys}"))).err();
+        assert_eq!(refused, Some(format!("m.toml:{line}: {counted}{why}")));
+    }
+    assert_eq!(early(&of_join(&engine("first")))[3], 1);
+}

@@ -75,6 +75,8 @@ const APART: &[Row] = &[
 /// What means nothing, of all kinds.
 #[rustfmt::skip]
 const MEANT: &[Row] = &[
+    ("cpus = [1]\n", "cpus = [1]\npolicy = \"RM\"\n[tasks.source]\nscript = [\"burn 1ms\"]\ncluster = \"right\"\nperiod = \"10ms\"\nbudget = \"1ms\"\n[tasks.sink]\nscript = [\"burn 1ms\"]\ncluster = \"right\"\nbudget = \"1ms\"\nearly = true\n[graphs.g]\nsource = \"source\"\n[graphs.g.edges]\ne = { from = \"source\", to = \"sink\" }\n", 22, "`sink` may not begin early: keys of cluster `right` do not follow releases under RM; leave `early` out, or give the cluster the policy EDF or FL"),
+    ("cpus = [1]\n", "cpus = [1]\n[tasks.source]\nscript = [\"burn 1ms\"]\ncluster = \"right\"\nperiod = \"10ms\"\nbudget = \"1ms\"\n[tasks.sink]\nscript = [\"burn 1ms\"]\ncluster = \"right\"\nbudget = \"1ms\"\nearly_release = true\nearly = true\n[graphs.g]\nsource = \"source\"\n[graphs.g.edges]\ne = { from = \"source\", to = \"sink\" }\n", 22, "`sink` may not begin early, because the analysis counts its jobs by its period: it may take the budget of its next job"),
     ("handles.ee = \"engine ee: acquire\"", "handles.ee = \"engine ee: acquire\"\nuses.ee = { operation = { kernel = \"k\", blocks = 2 } }", 21, "nothing was measured of kernel `k` (`cargo xtask run --measure` does, and writes it to the file that `times` of the device names); there is none"),
     ("memory = \"1MiB\"", "memory = \"1MiB\"\ntimes = \"gone.times\"", 60, "`gone.times`: No such file or directory (os error 2); `cargo xtask run --measure` writes this file"),
     ("memory = \"1MiB\"", "memory = \"1MiB\"\ntimes = \"up/gone.times\"", 60, "`up/gone.times` is not the name of a file beside this one"),
@@ -292,7 +294,7 @@ reasons! {
     NoSuchCpu BoardLacks CpuInTwoClusters CpuInNoCluster NoCluster EngineInTwoClusters TwoOrders
     PoolOfAnotherCluster ClusterOfShared NoToken PoolTwice PlaceTaken DeviceFull SecondLine
     TwoFirmwares NotSquare Distance TwoDevices Overlap KernelDevice PoolExhausted NoAddresses
-    NotUsed Overload ServicePeriod ReleasesEarly WatchdogTooShort Overcommitted TooFewTokens
+    NotUsed Overload ServicePeriod ReleasesEarly EarlyKeys EarlyJobs WatchdogTooShort Overcommitted TooFewTokens
     WaitsTooLong LendsTooMuch DrawsTooMuch NotCounted NotEnforced Drops Unbounded NotProved NoBinary
     NotAnElf WritableCode BadSegment NoVersion WrongVersion NoProgram TwoPrograms BadClusters BadMark BadExit BadTurns
 }

@@ -315,3 +315,71 @@ fn producers_are_preempted_between_their_tokens_too_rarely_to_be_boosted() {
     assert!(gaps.len() > 19_000 && !preempted.is_empty() && preempted.iter().all(|gap| *gap < 4 * MS));
     assert!(parts > 5_000, "a {parts}th");
 }
+
+/// A graph of two nodes on one CPU, and a task of 15 ms that comes before its first frame.
+const LATE: &str = r#"
+[system]
+name = "late"
+board = "virt"
+cpus = 1
+start = "10ms"
+
+[tasks.source]
+script = ["burn 1ms"]
+period = "20ms"
+budget = "2ms"
+
+[tasks.sink]
+script = ["burn 1ms"]
+budget = "2ms"
+
+[tasks.once]
+script = ["burn 15ms"]
+period = "100s"
+deadline = "16ms"
+budget = "16ms"
+
+[graphs.video]
+source = "source"
+
+[graphs.video.edges]
+pictures = { from = "source", to = "sink" }
+"#;
+
+/// When the jobs of `task` end, in milliseconds from the start of the system on, and how late they are.
+fn ends(run: &Run, task: &str) -> Vec<(u64, i64)> {
+    let end = |record: &Record| ((record.time - 10 * MS) / MS, record.lateness() / MS as i64);
+    run.events(Event::Complete, task).map(end).collect()
+}
+
+#[test]
+fn a_graph_that_was_late_is_back_with_its_second_frame_if_its_nodes_begin_early() {
+    let run = run_for(LATE, Overheads::NONE, 2_010 * MS, &[]);
+    let frames = ends(&run, "sink");
+    // The second job has the deadline of its release, which is a period after the first; the third has been released by its own token.
+    assert_eq!(frames[..3], [(17, -19), (22, -34), (42, -19)]);
+    let all: Vec<u64> = frames.iter().map(|(end, _)| *end).collect();
+    assert_eq!(all[1..], (1..100).map(|frame| 20 * frame + 2).collect::<Vec<_>>());
+
+    let text = LATE.replace("[tasks.sink]", "[tasks.sink]\nearly = false");
+    let run = run_for(&text, Overheads::NONE, 2_010 * MS, &[]);
+    let all: Vec<u64> = ends(&run, "sink").iter().map(|(end, _)| *end).collect();
+    assert_eq!(all, (0..100).map(|frame| 20 * frame + 17).collect::<Vec<_>>());
+}
+
+#[test]
+fn an_early_job_waits_for_all_real_time_jobs_and_goes_on_as_one_of_them_from_its_release() {
+    let other = "[tasks.other]\nscript = [\"burn 5ms\"]\nperiod = \"40ms\"\nphase = \"22ms\"\nbudget = \"6ms\"\n";
+    let urgent = "[tasks.urgent]\nscript = [\"burn 1ms\"]\nperiod = \"100ms\"\nphase = \"37ms\"\ndeadline = \"30ms\"\nbudget = \"2ms\"\n";
+    let text = LATE.replace("[graphs.video]", &format!("{other}{urgent}[graphs.video]"));
+    let text = text.replace(
+        "[tasks.sink]\nscript = [\"burn 1ms\"]\nbudget = \"2ms\"",
+        "[tasks.sink]\nscript = [\"burn 8ms\"]\nbudget = \"9ms\"",
+    );
+    let run = run_for(&text, Overheads::NONE, 85 * MS, &[]);
+    // The second job of the sink has its token at 25 and its release at 36. It waits for `other`, whose deadline is later than its own, and has 2 of 8 ms left at its release. From then on `urgent`, whose deadline is later,
+    // waits for it. The third is early and ends before its release at 56; so the fourth is released by its token.
+    assert_eq!(ends(&run, "other"), [(30, -32), (74, -28)]);
+    assert_eq!(ends(&run, "urgent"), [(39, -28)]);
+    assert_eq!(ends(&run, "sink"), [(24, -12), (38, -18), (49, -27), (69, -12)]);
+}

@@ -51,26 +51,40 @@ impl Kernel {
         CREDITS && self.reservations[reservation].nominal != Instant::NEVER
     }
 
-    /// A job of `thread` begins now that is to be released at `release`.
+    /// Whether a job of `thread` that is to be released at `release` begins before that, now.
+    #[inline(always)]
+    pub(crate) fn begins_early<M: Machine>(
+        &mut self,
+        machine: &mut M,
+        thread: ThreadId,
+        reservation: ReservationId,
+        release: Instant,
+    ) -> bool {
+        if !self.may_be_early(reservation) || release <= machine.now() {
+            return false;
+        }
+        if self.forgets(Planted::EarlyJobsHaveTheirKey) {
+            return false;
+        }
+        if self.forgets(Planted::EarlyJobsAreReleased) {
+            let now = machine.now();
+            self.reservations[reservation].account.restart(now);
+            self.open_budget(thread, reservation, now);
+            return true;
+        }
+        self.begin_early(machine, thread, reservation, release);
+        true
+    }
+
     #[cold]
     #[inline(never)]
-    pub(crate) fn begin_early<M: Machine>(
+    fn begin_early<M: Machine>(
         &mut self,
         machine: &mut M,
         thread: ThreadId,
         reservation: ReservationId,
         release: Instant,
     ) {
-        if self.forgets(Planted::EarlyJobsAreReleased) {
-            let now = machine.now();
-            self.reservations[reservation].account.restart(now);
-            self.open_budget(thread, reservation, now);
-            return;
-        }
-        if self.forgets(Planted::EarlyJobsHaveTheirKey) {
-            self.open_budget(thread, reservation, release);
-            return;
-        }
         self.book_used(machine, reservation);
         self.leave_rest(reservation);
         self.set_aside[reservation] = self.reservations[reservation].account;
@@ -150,6 +164,7 @@ impl Kernel {
     }
 
     /// The budget of a job of `thread` that is released at `release`, and its key.
+    #[inline(always)]
     pub(crate) fn open_budget(&mut self, thread: ThreadId, reservation: ReservationId, release: Instant) {
         let object = &mut self.reservations[reservation];
         let chunk = object.account.release;

@@ -89,9 +89,7 @@ impl Kernel {
             self.reservations[reservation].account.restart(self.now);
         }
         let deadline = release + self.reservations[reservation].deadline;
-        if self.may_be_early(reservation) && release > machine.now() {
-            self.begin_early(machine, thread, reservation, release);
-        } else {
+        if !self.begins_early(machine, thread, reservation, release) {
             self.open_budget(thread, reservation, release);
         }
         let job = &mut self.threads[thread].job;

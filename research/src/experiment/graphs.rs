@@ -316,16 +316,18 @@ const GAPS: [Measure; 20] = [
     measure("budgets ended", Unit::Count, false, |run| run.throttles as f64),
 ];
 
+const MEDIAN: &str = "median";
+const MOST: &str = "most";
 const SPREAD: &str = "spread";
 const SHELF: &str = "shelf";
 const GROWTH: &str = "growth";
 
 const LATENCIES: [Measure; 12] = [
     measure("0.1 %", Unit::Fine, false, |run| quantile(&run.sorted, 0.001)),
-    measure("median", Unit::Fine, true, |run| quantile(&run.sorted, 0.5)),
+    measure(MEDIAN, Unit::Fine, true, |run| quantile(&run.sorted, 0.5)),
     measure("95 %", Unit::Fine, false, |run| quantile(&run.sorted, 0.95)),
     measure("99.9 %", Unit::Fine, false, |run| quantile(&run.sorted, 0.999)),
-    measure("most", Unit::Fine, false, |run| quantile(&run.sorted, 1.0)),
+    measure(MOST, Unit::Fine, false, |run| quantile(&run.sorted, 1.0)),
     measure(SPREAD, Unit::Fine, true, Run::spread),
     measure(SHELF, Unit::Share, true, Run::shelf),
     measure("above 20", Unit::Share, false, |run| run.above(20.0)),
@@ -459,6 +461,10 @@ fn conditions_on_latencies(found: &Findings) -> Vec<Condition> {
     let engines = all(&[THREE, SIX].concat(), ENGINE_WAIT);
     let waits = [TOKEN_WAIT, ENGINE_WAIT].map(|what| all(&[THREE[0], SIX[0], THREE[1]], what));
     let awaited: Vec<f64> = waits[0].iter().zip(&waits[1]).map(|(token, engine)| token + engine).collect();
+    let pairs = [(THREE[0], EARLY[0]), (SIX[0], EARLY[1])].map(|(late, early)| [late, early]);
+    let falls = |quantity: &'static str| {
+        pairs.iter().all(|pair| found.value(pair[1], quantity) < found.value(pair[0], quantity))
+    };
     let [one, many] = [ONE.to_vec(), [THREE, SIX].concat()].map(|one| all(&one, GROWTH));
     vec![
         Condition::new(
@@ -470,6 +476,11 @@ fn conditions_on_latencies(found: &Findings) -> Vec<Condition> {
             "with three or six they do not",
             many.iter().all(|growth| (0.8..1.25).contains(growth)),
             list(Unit::Fine, &many),
+        ),
+        Condition::new(
+            "where nodes begin early, half of the frames take less long, and so do those that take longest, and latencies are spread less",
+            [MEDIAN, MOST, SPREAD].into_iter().all(falls),
+            list(Unit::Fine, &[MEDIAN, MOST, SPREAD].map(|one| all(&pairs.concat(), one)).concat()),
         ),
         Condition {
             why_not: Some(

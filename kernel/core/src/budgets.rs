@@ -9,6 +9,7 @@ use fusee_sched::key::Class;
 use fusee_sched::time::{Instant, Nanoseconds};
 
 use crate::id::{ReservationId, ThreadId};
+use crate::limits::CREDITS;
 use crate::object::{Overrun, Payer, Release, State};
 use crate::{Kernel, Machine, Planted};
 
@@ -169,7 +170,7 @@ impl Kernel {
             self.renew_key(reservation);
             return;
         }
-        if object.nominal != Instant::NEVER {
+        if CREDITS && object.nominal != Instant::NEVER {
             // Its release brings the budget of the job, which has used nothing of that yet.
             object.throttled = true;
             if let Some(thread) = owner {

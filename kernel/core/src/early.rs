@@ -32,82 +32,43 @@
 //! Elliott 2015, section 5.2 (early releasing of the nodes of a graph), where the job's deadline is moved to begin at its token. Service until the release, and the release that is given back, are ours.
 
 use fusee_sched::key::{Class, Key};
-use fusee_sched::time::{Instant, Nanoseconds};
+use fusee_sched::time::Instant;
 
 use crate::id::{ReservationId, ThreadId};
 use crate::limits::CREDITS;
-use crate::{Kernel, Machine, Planted};
+use crate::{Kernel, Machine};
 
 impl Kernel {
-    /// Whether a job of `reservation` that has been asked for begins now, whenever its release is. Before the start of the system none does.
-    #[inline(always)]
-    pub(crate) fn may_be_early(&self, reservation: ReservationId) -> bool {
-        CREDITS && self.reservations[reservation].begins_early && self.now >= self.start
-    }
-
     /// Whether the job of `reservation` has begun before its release, which is to come.
     #[inline(always)]
     pub(crate) fn is_early(&self, reservation: ReservationId) -> bool {
         CREDITS && self.reservations[reservation].nominal != Instant::NEVER
     }
 
-    /// Whether a job of `thread` that is to be released at `release` begins before that, now.
-    #[inline(always)]
-    pub(crate) fn begins_early<M: Machine>(
-        &mut self,
-        machine: &mut M,
-        thread: ThreadId,
-        reservation: ReservationId,
-        release: Instant,
-    ) -> bool {
-        if !self.may_be_early(reservation) || release <= machine.now() {
-            return false;
-        }
-        if self.forgets(Planted::EarlyJobsHaveTheirKey) {
-            return false;
-        }
-        if self.forgets(Planted::EarlyJobsAreReleased) {
-            let now = machine.now();
-            self.reservations[reservation].account.restart(now);
-            self.open_budget(thread, reservation, now);
-            return true;
-        }
-        self.begin_early(machine, thread, reservation, release);
-        true
+    /// Sets the account of `reservation` aside: a job that begins now is early.
+    pub(crate) fn put_aside<M: Machine>(&mut self, machine: &mut M, reservation: ReservationId) {
+        self.pay(machine, reservation);
+        self.set_aside[reservation] = self.reservations[reservation].account;
     }
 
-    #[cold]
-    #[inline(never)]
-    fn begin_early<M: Machine>(
-        &mut self,
-        machine: &mut M,
-        thread: ThreadId,
-        reservation: ReservationId,
-        release: Instant,
-    ) {
-        self.book_used(machine, reservation);
-        self.leave_rest(reservation);
-        self.set_aside[reservation] = self.reservations[reservation].account;
+    /// The job of `thread` that has begun now is released at `release`; its account is set aside.
+    pub(crate) fn begin_early(&mut self, thread: ThreadId, reservation: ReservationId, release: Instant) {
+        self.sequence += 1;
         let object = &mut self.reservations[reservation];
         object.account.restart(self.now);
         object.class = Class::Service;
-        object.nominal = release;
-        object.next_release = release;
+        (object.nominal, object.next_release) = (release, release);
         (object.throttled, object.replenish_at) = (false, Instant::NEVER);
-        self.sequence += 1;
         let key = Key::in_turn(Class::Service, self.sequence, object.tie);
-        self.change_budget(thread, reservation, key);
+        self.event_moves(reservation);
+        self.budget_changes(thread, reservation);
+        self.set_key(reservation, key);
     }
 
-    /// The job of `thread`, which is early, is released now.
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn release_now<M: Machine>(&mut self, machine: &mut M, thread: ThreadId, reservation: ReservationId) {
-        let release = self.reservations[reservation].nominal;
-        self.restore(machine, reservation);
-        let on = self.reservations[reservation].on;
-        self.open_budget(thread, reservation, release);
-        if let Some(cpu) = on {
+    /// The job of `reservation` is released now. Who calls this gives it the budget and the key of that.
+    pub(crate) fn end_early_at_release<M: Machine>(&mut self, machine: &mut M, reservation: ReservationId) {
+        self.take_up(machine, reservation);
+        if let Some(cpu) = self.reservations[reservation].on {
             // Its timer tells when the budget ends.
             self.request_reschedule(cpu);
         }
@@ -125,20 +86,20 @@ impl Kernel {
     #[inline(never)]
     fn end_unreleased<M: Machine>(&mut self, machine: &mut M, reservation: ReservationId) {
         let release = self.reservations[reservation].nominal;
-        self.restore(machine, reservation);
-        let now = self.now;
+        self.take_up(machine, reservation);
         let object = &mut self.reservations[reservation];
         object.earliest_release = release;
         object.throttled = object.account.is_dry();
-        object.replenish_at = if object.throttled { object.account.next_refill(now) } else { Instant::NEVER };
+        object.replenish_at = if object.throttled { object.account.next_refill(self.now) } else { Instant::NEVER };
         let Some(thread) = object.owner else { return };
-        let key = self.fresh_key(reservation);
-        self.change_budget(thread, reservation, key);
+        self.event_moves(reservation);
+        self.budget_changes(thread, reservation);
+        self.renew_key(reservation);
     }
 
     /// The account of `reservation` is as it was when its early job began.
-    fn restore<M: Machine>(&mut self, machine: &mut M, reservation: ReservationId) {
-        self.book_used(machine, reservation);
+    fn take_up<M: Machine>(&mut self, machine: &mut M, reservation: ReservationId) {
+        self.pay(machine, reservation);
         let object = &mut self.reservations[reservation];
         object.account = self.set_aside[reservation];
         object.class = Class::RealTime;
@@ -146,44 +107,10 @@ impl Kernel {
     }
 
     /// What has been used of the budget of `reservation` is paid from it.
-    fn book_used<M: Machine>(&mut self, machine: &mut M, reservation: ReservationId) {
+    fn pay<M: Machine>(&mut self, machine: &mut M, reservation: ReservationId) {
         if let Some(cpu) = self.reservations[reservation].on {
             let now = machine.now();
             self.charge(machine, cpu, now);
         }
-    }
-
-    fn change_budget(&mut self, thread: ThreadId, reservation: ReservationId, key: Key) {
-        self.event_moves(reservation);
-        self.budget_changes(thread, reservation);
-        self.set_key(reservation, key);
-        if let Some(cpu) = self.reservations[reservation].on {
-            // Its timer tells when the budget ends.
-            self.request_reschedule(cpu);
-        }
-    }
-
-    /// The budget of a job of `thread` that is released at `release`, and its key.
-    #[inline(always)]
-    pub(crate) fn open_budget(&mut self, thread: ThreadId, reservation: ReservationId, release: Instant) {
-        let object = &mut self.reservations[reservation];
-        let chunk = object.account.release;
-        if chunk < release {
-            if chunk < self.start && self.threads[thread].job.number == 0 && object.rests <= self.start {
-                // What a task used before the start of the system, and nothing since, is not its first job's to pay.
-                object.account.restart(release);
-            } else {
-                object.account.resume(release);
-            }
-            object.suspended = Nanoseconds::ZERO;
-            object.throttled = object.account.is_dry();
-            object.replenish_at = if object.throttled { object.account.next_refill(release) } else { Instant::NEVER };
-            self.event_moves(reservation);
-        }
-        self.leave_rest(reservation);
-        self.budget_changes(thread, reservation);
-        // A release that is older than the budget that is left has no older key than that: the job was late by its own fault.
-        let key = self.job_key(reservation, release.max(chunk));
-        self.set_key(reservation, key);
     }
 }

@@ -6,7 +6,7 @@
 //!
 //! Under the overrun policy *early release* it takes that budget at once, and the next job is dropped.
 //!
-//! Not here: how a job begins before its release (`early`).
+//! Not here: what a job is that has begun before its release (`early`).
 
 use fusee_abi::Error;
 use fusee_abi::call::rights;
@@ -34,8 +34,11 @@ impl Kernel {
             self.complete(machine, thread, reservation, now);
         }
         self.cpus[cpu].needs_reschedule = true;
-        let until = if self.may_be_early(reservation) { Instant::NEVER } else { self.now };
-        if let Some(release) = self.take_queued(thread, reservation, until) {
+        if CREDITS && self.reservations[reservation].begins_early {
+            self.next_early(machine, cpu, thread, reservation);
+            return Ok(());
+        }
+        if let Some(release) = self.take_queued(thread, reservation, self.now) {
             // What the late job used is not the next one's to pay.
             let now = machine.now();
             self.charge(machine, cpu, now);
@@ -50,7 +53,7 @@ impl Kernel {
 
     /// Plans the next sporadic release of `thread`, which is between jobs.
     fn plan_sporadic(&mut self, thread: ThreadId, reservation: ReservationId) {
-        if let Some(first) = self.first_sporadic(thread, reservation) {
+        if let Some(first) = self.first_sporadic(thread) {
             self.reservations[reservation].next_release = first;
             self.event_moves(reservation);
         }
@@ -70,7 +73,6 @@ impl Kernel {
         self.reservations[reservation].tie = Tie::new(lateness, deadline, thread.index() as u16);
         let (upper, lower) = Record::lateness_words(lateness);
         self.trace(machine, Event::Complete, Some(thread), upper, lower);
-        self.end_early(machine, reservation);
         if crosses {
             self.give_back_shared(machine, thread);
             self.job_ends(thread);
@@ -89,9 +91,7 @@ impl Kernel {
             self.reservations[reservation].account.restart(self.now);
         }
         let deadline = release + self.reservations[reservation].deadline;
-        if !self.begins_early(machine, thread, reservation, release) {
-            self.open_budget(thread, reservation, release);
-        }
+        self.open_budget(thread, reservation, release);
         let job = &mut self.threads[thread].job;
         job.number = job.number.wrapping_add(1);
         job.active = true;
@@ -115,6 +115,30 @@ impl Kernel {
         }
     }
 
+    /// The budget of a job of `thread` that is released at `release`, and its key.
+    #[inline(always)]
+    fn open_budget(&mut self, thread: ThreadId, reservation: ReservationId, release: Instant) {
+        let object = &mut self.reservations[reservation];
+        let chunk = object.account.release;
+        if chunk < release {
+            if chunk < self.start && self.threads[thread].job.number == 0 && object.rests <= self.start {
+                // What a task used before the start of the system, and nothing since, is not its first job's to pay.
+                object.account.restart(release);
+            } else {
+                object.account.resume(release);
+            }
+            object.suspended = Nanoseconds::ZERO;
+            object.throttled = object.account.is_dry();
+            object.replenish_at = if object.throttled { object.account.next_refill(release) } else { Instant::NEVER };
+            self.event_moves(reservation);
+        }
+        self.leave_rest(reservation);
+        self.budget_changes(thread, reservation);
+        // A release that is older than the budget that is left has no older key than that: the job was late by its own fault.
+        let key = self.job_key(reservation, release.max(chunk));
+        self.set_key(reservation, key);
+    }
+
     /// A release by the clock.
     pub(crate) fn planned_release<M: Machine>(
         &mut self,
@@ -133,8 +157,8 @@ impl Kernel {
         }
         object.next_release = Instant::NEVER;
         let Some(thread) = object.owner else { return };
-        if self.is_early(reservation) {
-            self.release_now(machine, thread, reservation);
+        if CREDITS && object.begins_early {
+            self.planned_early(machine, thread, reservation, release);
             return;
         }
         // It was planned because nothing is on its way.
@@ -239,6 +263,9 @@ impl Kernel {
                 return Ok(());
             }
         }
+        if CREDITS && self.reservations[reservation].begins_early {
+            return self.ask_early(machine, target, reservation, upto);
+        }
         let now = machine.now();
         if self.forgets(Planted::SporadicReleasesComeAtOnce) {
             self.reservations[reservation].earliest_release = Instant::ZERO;
@@ -247,9 +274,7 @@ impl Kernel {
         let object = &mut self.reservations[reservation];
         let release = now.max(object.earliest_release);
         let queue = self.threads[target].job.sporadic;
-        let begins_early = CREDITS && object.begins_early;
-        let is_due = release <= now || begins_early && self.now >= self.start;
-        if is_due && is_waiting && queue.count == 0 {
+        if release <= now && is_waiting && queue.count == 0 {
             object.earliest_release = release + object.account.period;
             self.release(machine, reservation, release);
             return Ok(());
@@ -260,15 +285,117 @@ impl Kernel {
             }
             return Err(Error::BacklogFull);
         }
-        if !begins_early {
-            object.earliest_release = release + object.account.period;
-        }
+        object.earliest_release = release + object.account.period;
         if let Some(place) = self.releases.get_mut(queue.place(queue.count)) {
-            *place = if begins_early { now } else { release };
+            *place = release;
         }
         self.threads[target].job.sporadic.count += 1;
         if is_waiting && queue.count == 0 {
             self.plan_sporadic(target, reservation);
+        }
+        Ok(())
+    }
+
+    //--- Where jobs begin early -----------------------------------------------------------------------------
+
+    /// The rest of `next_job` of a thread whose jobs begin early.
+    #[cold]
+    #[inline(never)]
+    fn next_early<M: Machine>(&mut self, machine: &mut M, cpu: CpuId, thread: ThreadId, reservation: ReservationId) {
+        let now = machine.now();
+        self.end_early(machine, reservation);
+        let until = if self.now < self.start { self.now } else { Instant::NEVER };
+        let Some(release) = self.take_asked(thread, reservation, until) else {
+            self.block(thread, State::BetweenJobs, None);
+            self.plan_asked(thread, reservation);
+            return;
+        };
+        // What the late job used is not the next one's to pay.
+        self.charge(machine, cpu, now);
+        if release <= now {
+            self.end_rest_late(reservation);
+        }
+        self.begin_job(machine, thread, reservation, (release, now));
+    }
+
+    /// Before the start of the system no job begins: the first that was asked for is released then.
+    fn plan_asked(&mut self, thread: ThreadId, reservation: ReservationId) {
+        if let Some(first) = self.first_asked(thread, reservation) {
+            self.reservations[reservation].next_release = first;
+            self.event_moves(reservation);
+        }
+    }
+
+    /// A job of `thread` begins at `now`, whether `release` has come or not.
+    #[inline(never)]
+    fn begin_job<M: Machine>(
+        &mut self,
+        machine: &mut M,
+        thread: ThreadId,
+        reservation: ReservationId,
+        (release, now): (Instant, Instant),
+    ) {
+        let is_early = release > now && !self.forgets(Planted::EarlyJobsHaveTheirKey);
+        if is_early {
+            self.put_aside(machine, reservation);
+        }
+        self.start_job(machine, thread, reservation, release);
+        if is_early && self.forgets(Planted::EarlyJobsAreReleased) {
+            let object = &mut self.reservations[reservation];
+            object.account.restart(now);
+            object.throttled = false;
+            self.renew_key(reservation);
+        } else if is_early {
+            self.begin_early(thread, reservation, release);
+        }
+    }
+
+    /// The planned release of a reservation whose jobs begin early: of the job that has begun, or of one that was asked for before the start of the system.
+    #[cold]
+    #[inline(never)]
+    fn planned_early<M: Machine>(
+        &mut self,
+        machine: &mut M,
+        thread: ThreadId,
+        reservation: ReservationId,
+        release: Instant,
+    ) {
+        if self.is_early(reservation) {
+            self.end_early_at_release(machine, reservation);
+            self.open_budget(thread, reservation, release);
+        } else if let Some(release) = self.take_asked(thread, reservation, release) {
+            self.release(machine, reservation, release);
+        }
+    }
+
+    /// `release_job` of `target`, whose jobs begin early.
+    #[cold]
+    #[inline(never)]
+    fn ask_early<M: Machine>(
+        &mut self,
+        machine: &mut M,
+        target: ThreadId,
+        reservation: ReservationId,
+        upto: u32,
+    ) -> Result<(), Error> {
+        let now = machine.now();
+        let is_next = self.threads[target].state == State::BetweenJobs && self.threads[target].job.sporadic.count == 0;
+        if is_next && self.now >= self.start {
+            let object = &mut self.reservations[reservation];
+            let release = now.max(object.earliest_release);
+            object.earliest_release = release + object.account.period;
+            self.resume(target);
+            self.begin_job(machine, target, reservation, (release, now));
+            return Ok(());
+        }
+        if !self.queue_asked(target, now) {
+            if upto == 0 {
+                self.skip(machine, target);
+            }
+            return Err(Error::BacklogFull);
+        }
+        if is_next {
+            self.plan_asked(target, reservation);
         }
         Ok(())
     }

@@ -4,7 +4,6 @@ use fusee_abi::trace::Event;
 use fusee_sched::time::Instant;
 
 use crate::id::{ReservationId, ThreadId};
-use crate::limits::CREDITS;
 use crate::object::Release;
 use crate::{Kernel, Machine};
 
@@ -18,11 +17,7 @@ impl Kernel {
     ) -> Option<Instant> {
         if self.reservations[reservation].release == Release::Sporadic {
             let queue = self.threads[thread].job.sporadic;
-            let first = self.first_sporadic(thread, reservation).filter(|first| *first <= until)?;
-            if CREDITS && self.reservations[reservation].begins_early {
-                let object = &mut self.reservations[reservation];
-                object.earliest_release = first + object.account.period;
-            }
+            let first = self.first_sporadic(thread).filter(|first| *first <= until)?;
             let job = &mut self.threads[thread].job;
             job.sporadic.first = if queue.first + 1 == queue.places { 0 } else { queue.first + 1 };
             job.sporadic.count -= 1;
@@ -38,13 +33,45 @@ impl Kernel {
         Some(first)
     }
 
-    /// The earliest sporadic release of `thread` whose job has not begun. The instants that queue are those of releases; where jobs begin early they
-    /// are those at which the jobs were asked for, as the earliest release depends on how the job before ends.
-    pub(crate) fn first_sporadic(&self, thread: ThreadId, reservation: ReservationId) -> Option<Instant> {
+    /// The earliest sporadic release of `thread` whose job has not begun.
+    pub(crate) fn first_sporadic(&self, thread: ThreadId) -> Option<Instant> {
         let queue = self.threads[thread].job.sporadic;
-        let first = if queue.count == 0 { None } else { self.releases.get(queue.place(0)).copied() };
-        let object = &self.reservations[reservation];
-        if CREDITS && object.begins_early { first.map(|asked| asked.max(object.earliest_release)) } else { first }
+        if queue.count == 0 { None } else { self.releases.get(queue.place(0)).copied() }
+    }
+
+    /// The first of the jobs of `thread` that were asked for and have not begun, if its release is due at `until`. Where jobs begin early the instants that queue are
+    /// those at which jobs were asked for: which release comes first follows from how the job before ends.
+    pub(crate) fn take_asked(
+        &mut self,
+        thread: ThreadId,
+        reservation: ReservationId,
+        until: Instant,
+    ) -> Option<Instant> {
+        let release = self.first_asked(thread, reservation).filter(|release| *release <= until)?;
+        let object = &mut self.reservations[reservation];
+        object.earliest_release = release + object.account.period;
+        let queue = &mut self.threads[thread].job.sporadic;
+        queue.first = if queue.first + 1 == queue.places { 0 } else { queue.first + 1 };
+        queue.count -= 1;
+        Some(release)
+    }
+
+    /// When the first of them is released.
+    pub(crate) fn first_asked(&self, thread: ThreadId, reservation: ReservationId) -> Option<Instant> {
+        self.first_sporadic(thread).map(|asked| asked.max(self.reservations[reservation].earliest_release))
+    }
+
+    /// A job of `thread` is asked for at `now`. Says whether there was a place for that.
+    pub(crate) fn queue_asked(&mut self, thread: ThreadId, now: Instant) -> bool {
+        let queue = self.threads[thread].job.sporadic;
+        if queue.count == queue.places {
+            return false;
+        }
+        if let Some(place) = self.releases.get_mut(queue.place(queue.count)) {
+            *place = now;
+        }
+        self.threads[thread].job.sporadic.count += 1;
+        true
     }
 
     /// A release is dropped.

@@ -93,6 +93,8 @@ keys! {
         trusted: Counted("who keeps to what is declared (`keeps_word`)"),
         sleeps_inside: NotCounted("those who share a lock with it (`scripts::allowed`)"),
         early_release: Counted("a budget taken in advance is the next job's, with its key; refused where keys do not depend on deadlines"),
+        early: Counted("jobs of nodes that begin before their releases come behind all real-time jobs; their releases are as before"),
+        is_released_by_tokens: Nothing("no key: a graph releases it"),
         phase: Nothing("bounds hold for all phases"),
         hard: Counted("what is wanted: refused unless proved; and it keeps its word (`keeps_word`)"),
         stack: Nothing("memory"),

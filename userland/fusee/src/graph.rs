@@ -22,8 +22,9 @@
 use core::sync::atomic::{Ordering, fence};
 
 use fusee_abi::environment::kind;
+pub use fusee_graph::names;
 use fusee_graph::names::words::{BEGAN, ENDED, STRIDE, WAITS};
-use fusee_graph::names::{self, BACK, EDGE, FRAMES, Frames, NEXT, PLACE, Place, ROOM, ROOM_OF};
+use fusee_graph::names::{BACK, EDGE, FRAMES, Frames, NEXT, PLACE, Place, ROOM, ROOM_OF};
 use fusee_graph::{Begun, Edge, NODES, Tokens, Words, begin, begin_job, end_job, give_back, is_lost};
 
 use crate::environment::unpadded;

@@ -31,6 +31,7 @@
 //! | 17    | computes for ever with these      | it is killed                             |
 //! | 18    | miscounts what it submits         | `log(18, times)`, `log(19, holds it lost)`, exit 0 |
 //! | 19    | counts what it submits, and lets nobody know | `log(20, times)`, exit 0      |
+//! | 20    | as a node of a graph, says of another that it has ended no job | fault             |
 //!
 //! Comments `<- how` mark the lines that a backtrace must name when it is at that, here and in `fusee::misbehave`. (Calls that the
 //! compiler has joined with others have no line.)
@@ -51,7 +52,7 @@ mod target {
     use fusee::abi::call::{Call, HandleValue, NEVER};
     use fusee::abi::environment::Entry;
     use fusee::gpu::{Context, Operation};
-    use fusee::graph::Node;
+    use fusee::graph::{Node, names};
     use fusee::misbehave::{Fault, miscount, provoke};
     use fusee::{
         CallWithError, Endpoint, Engine, EngineGuard, Environment, Instant, Kick, Nanoseconds, Notification, Pool,
@@ -96,6 +97,7 @@ mod target {
             17 => end_holding(&environment, compute), // <- how 17
             18 => miscount_holds(&environment),       // <- how 18
             19 => count_in_silence(&environment),
+            20 => environment.region(names::GRAPH).expect("it is a node").shared().write_u64(0, 0), // <- how 20
             unknown => panic!("no misbehaviour has the number {unknown}"),
         }
     }

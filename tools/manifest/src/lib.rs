@@ -27,6 +27,7 @@ mod elf;
 mod error;
 mod expect;
 mod interrupts;
+pub mod keys;
 pub mod layout;
 mod pack;
 mod quantity;

@@ -49,7 +49,7 @@ mod ends;
 mod features;
 pub(crate) mod graphs;
 mod groups;
-mod handles;
+pub(crate) mod handles;
 mod insides;
 mod lives;
 mod mistakes;

@@ -51,6 +51,28 @@ pub(crate) struct Target {
     pub selector: u32,
 }
 
+/// The first words of steps. No other step is read.
+pub(crate) const STEPS: [&str; 18] = [
+    "acquire",
+    "burn",
+    "call",
+    "credit",
+    "early_release",
+    "release",
+    "release_job",
+    "repeat",
+    "send",
+    "serve",
+    "shutdown",
+    "signal",
+    "sleep",
+    "start",
+    "stop",
+    "submit",
+    "wait",
+    "yield",
+];
+
 /// Reads one step; `find` looks a handle up by name.
 pub(crate) fn parse_step(text: &str, find: impl Fn(&str) -> Option<Target>) -> Result<Step, String> {
     let words: Vec<&str> = text.split_whitespace().collect();
@@ -70,6 +92,9 @@ pub(crate) fn parse_step(text: &str, find: impl Fn(&str) -> Option<Target>) -> R
     let step =
         |operation, target: Target, value| Step { operation, selector: target.selector, handle: target.handle, value };
     let nothing = Target { kind: kind::EMPTY, handle: 0, selector: 0 };
+    if !words.first().is_some_and(|word| STEPS.contains(word)) {
+        return Err("no such step".into());
+    }
     Ok(match words[..] {
         ["burn", span] => step(operation::BURN, nothing, time(span)?),
         ["sleep", span] => step(operation::SLEEP, nothing, time(span)?),

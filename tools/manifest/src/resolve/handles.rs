@@ -18,9 +18,6 @@ use crate::error::Reason;
 use crate::layout::{self, PAGE};
 use crate::quantity::Bytes;
 
-/// The right to give copies away, of handles that can be given.
-const GRANT: (&str, u32) = ("grant", rights::GRANT);
-const INSIDE: (&str, u32) = ("inside", rights::INSIDE);
 /// Rights to regions.
 pub(super) const READ: u32 = rights::READ;
 pub(super) const WRITE: u32 = rights::WRITE;
@@ -29,6 +26,40 @@ const MAP: u32 = rights::MAP;
 const SHARE: u32 = 1 << 30;
 /// To know the physical address, which the kernel does not look at: no bit of its rights.
 pub(super) const PHYSICAL: u32 = 1 << 31;
+
+/// The right to give copies away, of handles that can be given.
+const GRANT: (&str, u32) = ("grant", rights::GRANT);
+const INSIDE: (&str, u32) = ("inside", rights::INSIDE);
+/// The rights to each kind of object.
+pub(crate) const RIGHTS: [(&str, &[(&str, u32)]); 8] = [
+    ("endpoint", &[("call", rights::CALL), ("send", rights::SEND), ("receive", rights::RECEIVE), GRANT, INSIDE]),
+    ("notification", &[("signal", rights::SIGNAL), ("wait", rights::WAIT), GRANT, INSIDE]),
+    ("engine", &[("acquire", rights::ACQUIRE), ("share", SHARE), INSIDE]),
+    ("pool", &[("acquire", rights::ACQUIRE), INSIDE]),
+    ("interrupt", &[("acknowledge", rights::ACKNOWLEDGE)]),
+    (
+        "region",
+        &[
+            ("read", READ),
+            ("write", WRITE),
+            ("map", MAP),
+            ("physical", PHYSICAL),
+            ("lend", rights::LEND),
+            ("lent", rights::LENT),
+        ],
+    ),
+    (
+        "task",
+        &[
+            ("release_job", rights::RELEASE_JOB),
+            ("credit", rights::CREDIT),
+            ("stop", rights::STOP),
+            ("start", rights::RESTART),
+            GRANT,
+        ],
+    ),
+    ("system", &[("shutdown", rights::SHUTDOWN)]),
+];
 
 impl Resolver<'_> {
     pub(super) fn handles(&mut self) {
@@ -119,20 +150,16 @@ impl Resolver<'_> {
         }
         let object = Spanned::new(place.clone(), object.unwrap_or_default().to_owned());
         let file = self.file;
-        let rights_of = |kind: &'static str, known: &[(&str, u32)]| {
-            words.iter().try_fold(0, |set, word| match known.iter().find(|(name, _)| name == word) {
-                Some((_, bit)) => Ok(set | bit),
-                None => {
-                    let choices = known.iter().map(|(name, _)| (*name).to_owned()).collect();
-                    Err(At(place.clone(), Reason::BadRight { kind, right: (*word).to_owned(), choices }))
-                }
-            })
-        };
+        let &(kind, known) = RIGHTS.iter().find(|(name, _)| *name == kind).ok_or_else(bad)?;
+        let set = words.iter().try_fold(0, |set, word| match known.iter().find(|(name, _)| name == word) {
+            Some((_, bit)) => Ok(set | bit),
+            None => {
+                let choices = known.iter().map(|(name, _)| (*name).to_owned()).collect();
+                Err(At(place.clone(), Reason::BadRight { kind, right: (*word).to_owned(), choices }))
+            }
+        })?;
         match kind {
             "endpoint" => {
-                let known =
-                    [("call", rights::CALL), ("send", rights::SEND), ("receive", rights::RECEIVE), GRANT, INSIDE];
-                let set = rights_of("endpoint", &known)?;
                 let endpoint = index_of(&file.endpoints, "endpoint", &object)?;
                 self.sound(Of::Endpoint(endpoint))?;
                 let server = self.out.endpoints[endpoint].1.server as usize;
@@ -159,13 +186,10 @@ impl Resolver<'_> {
                 Ok(())
             }
             "notification" => {
-                let set =
-                    rights_of("notification", &[("signal", rights::SIGNAL), ("wait", rights::WAIT), GRANT, INSIDE])?;
                 let notification = index_of(&file.notifications, "notification", &object)?;
                 self.give(task, slot, entry, kind::NOTIFICATION, notification, set)
             }
             "engine" => {
-                let set = rights_of("engine", &[("acquire", rights::ACQUIRE), ("share", SHARE), INSIDE])?;
                 let engine = index_of(&file.engines, "engine", &object)?;
                 self.sound(Of::Task(task)).and_then(|()| self.sound(Of::Engine(engine)))?;
                 if set & SHARE != 0 {
@@ -179,7 +203,6 @@ impl Resolver<'_> {
                 self.engine_user(task, engine, entry, &place)
             }
             "pool" => {
-                let set = rights_of("pool", &[("acquire", rights::ACQUIRE), INSIDE])?;
                 let pool = index_of(&file.pools, "pool", &object)?;
                 self.sound(Of::Task(task)).and_then(|()| self.sound(Of::Pool(pool)))?;
                 self.pool_user(task, pool, &place)?;
@@ -192,14 +215,10 @@ impl Resolver<'_> {
                 Ok(())
             }
             "interrupt" => {
-                let set = rights_of("interrupt", &[("acknowledge", rights::ACKNOWLEDGE)])?;
                 let interrupt = index_of(&file.interrupts, "interrupt", &object)?;
                 self.give(task, slot, entry, kind::INTERRUPT, interrupt, set)
             }
             "region" => {
-                let (lend, lent) = (("lend", rights::LEND), ("lent", rights::LENT));
-                let known = [("read", READ), ("write", WRITE), ("map", MAP), ("physical", PHYSICAL), lend, lent];
-                let set = rights_of("region", &known)?;
                 let region = index_of(&file.regions, "region", &object)?;
                 self.sound(Of::Region(region))?;
                 if self.region_kinds[region] == RegionKind::Trace && set != READ {
@@ -210,14 +229,6 @@ impl Resolver<'_> {
                 self.share(task, slot, entry, region, set, &place)
             }
             "task" => {
-                let known = [
-                    ("release_job", rights::RELEASE_JOB),
-                    ("credit", rights::CREDIT),
-                    ("stop", rights::STOP),
-                    ("start", rights::RESTART),
-                    GRANT,
-                ];
-                let set = rights_of("task", &known)?;
                 let other = index_of(&file.tasks, "task", &object)?;
                 if set & rights::RESTART != 0 && !self.out.tasks[other].supervision.is_dormant {
                     let (of, needs) = (object.into_inner(), "`dormant = true`: others begin by themselves");
@@ -225,10 +236,7 @@ impl Resolver<'_> {
                 }
                 self.give(task, slot, entry, kind::TASK, other, set)
             }
-            "system" => {
-                let set = rights_of("system", &[("shutdown", rights::SHUTDOWN)])?;
-                self.give(task, slot, entry, kind::SYSTEM, 0, set)
-            }
+            "system" => self.give(task, slot, entry, kind::SYSTEM, 0, set),
             _ => Err(bad()),
         }
     }

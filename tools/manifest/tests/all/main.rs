@@ -11,6 +11,7 @@ mod devices;
 mod errors;
 mod graphs;
 mod groups;
+mod keys;
 mod lives;
 mod mistakes;
 mod obligations;

@@ -36,7 +36,7 @@ pub const CAMPAIGN: Campaign = Campaign {
     budget: 5_000,
     large: 1_000_000,
     block: BLOCK,
-    draw: |draws| Ok(outcome(&hostile::hostile(&HostileOptions { draws, kernel: Which::default() }))),
+    draw: |draws| Ok(outcome(&hostile::hostile(&HostileOptions { draws, kernel: Which::default(), covers: false }))),
 };
 
 /// Arguments of `cargo xtask hostile`.
@@ -60,6 +60,9 @@ pub struct HostileArguments {
     /// Let the kernel forget one of its rules, to see whether that is found.
     #[arg(long, value_parser = planted)]
     planted: Option<Planted>,
+    /// Print how often each key of manifests was drawn, and in how many systems in which something is proved.
+    #[arg(long)]
+    coverage: bool,
     /// What paths of the kernel cost, a file as of `analyze`: tasks count as proved if they are with these costs.
     #[arg(long)]
     overheads: Option<PathBuf>,
@@ -78,7 +81,8 @@ fn read_simulated(path: &Path) -> Result<Overheads> {
 
 /// Simulates what is asked for; `false` if what is proved does not hold.
 pub fn hostile(arguments: &HostileArguments) -> Result<bool> {
-    let HostileArguments { systems, seed, number, planted, .. } = *arguments;
+    let HostileArguments { systems, seed, number, planted, coverage, .. } = arguments;
+    let (systems, seed, number, planted) = (*systems, *seed, *number, *planted);
     let costs = match &arguments.overheads {
         Some(path) => Some((read_simulated(path)?, read_overheads(path)?)),
         None => None,
@@ -93,9 +97,14 @@ pub fn hostile(arguments: &HostileArguments) -> Result<bool> {
             let manifest = Manifest::read(path)?;
             hostile::replay(&manifest, (seed, number), kernel).map_err(|why| anyhow!(why))?
         }
-        None => simulate(seed, number, systems, kernel),
+        None => simulate(seed, number, systems, (kernel, *coverage)),
     };
     print!("{report}");
+    if let Some(coverage) = &report.coverage {
+        print!("{coverage}");
+        coverage.missing().iter().for_each(|(key, drawn)| println!("missing: {key}, drawn in {drawn} systems"));
+        println!("{} of pairs missing", coverage.missing_pairs().len());
+    }
     let good = report.violations.is_empty() && report.failures.is_empty();
     if !good && report.systems == 0 && arguments.manifest.is_some() {
         bail!("nothing was simulated");
@@ -111,7 +120,7 @@ pub fn hostile(arguments: &HostileArguments) -> Result<bool> {
 }
 
 /// Simulates systems block by block, and says how far it is.
-fn simulate(seed: u64, first: u64, systems: u64, kernel: Which) -> HostileReport {
+fn simulate(seed: u64, first: u64, systems: u64, (kernel, covers): (Which, bool)) -> HostileReport {
     let mut all = HostileReport::default();
     let mut done = 0;
     while done < systems {
@@ -119,6 +128,7 @@ fn simulate(seed: u64, first: u64, systems: u64, kernel: Which) -> HostileReport
         let block = hostile::hostile(&HostileOptions {
             draws: Draws { first: first + done, ..Draws::new(seed, some) },
             kernel,
+            covers,
         });
         for violation in &block.violations {
             eprintln!("number {}: {}", violation.origin.1, violation.what);
@@ -150,7 +160,7 @@ pub fn check() -> (String, Vec<String>) {
     };
     let (mut report, mut drawn) = (HostileReport::default(), 0);
     for draws in all {
-        report.join(hostile::hostile(&HostileOptions { draws, kernel: Which::default() }));
+        report.join(hostile::hostile(&HostileOptions { draws, kernel: Which::default(), covers: false }));
         drawn += draws.count;
     }
     let words = format!(
@@ -202,7 +212,7 @@ fn search(fault: Fault, seed: u64) -> Option<u64> {
         Fault::Proof(granted) => Which { granted: Some(granted), ..Which::default() },
     };
     let draws = Draws::new(seed, SEARCH).until_wrong();
-    let report = hostile::hostile(&HostileOptions { draws, kernel });
+    let report = hostile::hostile(&HostileOptions { draws, kernel, covers: false });
     report.violations.first().map(|found| found.origin.1)
 }
 

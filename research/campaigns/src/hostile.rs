@@ -5,35 +5,50 @@
 //! [attackers](attacker), but for drivers of devices, and servers that hard tasks call. No hard task may miss a deadline, whatever the others do, no
 //! invariant of the kernel may break, and it may not panic.
 //!
-//! What admission refuses becomes an attacker, and the rest is tried again. What a system does is said by its manifest, a
-//! seed and a number; so a violation is reported as these three, after all has been left out that it happens without.
+//! A system begins as a [draft]: tasks with jobs, and what they share. To its tables come [themes], which make tasks nodes of graphs, or let them have further lives,
+//! and [extras], which are any keys at all. What admission refuses becomes an attacker, or is taken out, and the rest is tried again; some systems are built with
+//! `admission = "warn"`, and then tasks count as proved of which `analyze` says so. [Coverage] says which keys were drawn in this way.
+//!
+//! What a system does is said by its manifest, a seed and a number; so a violation is reported as these three, after all has been left out that
+//! [the same fault](Fault) shows without.
 //!
 //! Not here: which tasks are proved (`fusee_manifest::admission`).
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::panic::{self, AssertUnwindSafe};
 use std::path::Path;
 use std::sync::Once;
 
 use fusee_abi::call::{HandleValue, rights};
-use fusee_abi::image::{kind, release};
+use fusee_abi::environment;
+use fusee_abi::image::{Reservation, class, kind, release};
 use fusee_abi::script::{Step, operation};
 use fusee_abi::trace::{Event, Record};
+use fusee_graph::names;
 use fusee_kernel_core::Planted;
 use fusee_manifest::admission::{Missing, Origin, Study};
-use fusee_manifest::{Manifest, ManifestErrors, PolicyName, Reason, Resolved};
+use fusee_manifest::{Entry, Manifest, ManifestErrors, PackOptions, PolicyName, Reason, Resolved};
 use fusee_sched::time::Nanoseconds;
 use fusee_simulator::metrics::Metrics;
 use fusee_simulator::system;
+use fusee_simulator::workload::Source;
 use fusee_simulator::{Checks, First, Options, Overheads, Program};
+use toml::Table;
 
 use crate::blocking::calls;
 use crate::draws::{Draws, Wrong};
 
 pub mod attacker;
+mod coverage;
 mod draft;
+mod extras;
+mod shrink;
+mod themes;
+mod tree;
 
 use attacker::{Attacker, Pace};
+pub use coverage::Coverage;
 use draft::Draft;
 
 //--- Public types
@@ -45,6 +60,8 @@ pub struct HostileOptions {
     pub draws: Draws,
     /// The kernel they run on.
     pub kernel: Which,
+    /// Whether keys are counted.
+    pub covers: bool,
 }
 
 /// Which kernel systems run on.
@@ -94,18 +111,9 @@ impl Granted {
 }
 
 impl Which {
-    /// The manifest of `draft`.
-    fn parse(&self, draft: &Draft) -> Result<Manifest, ManifestErrors> {
-        Manifest::parse(Path::new("hostile.toml"), &self.text(draft))
-    }
-
-    /// The text of it, by which a system is built of which not all is proved where that is taken for granted.
-    fn text(&self, draft: &Draft) -> String {
-        let text = draft.text();
-        match self.granted {
-            Some(_) => text.replacen("[system]\n", "[system]\nadmission = \"warn\"\n", 1),
-            None => text,
-        }
+    /// What they cost the analysis.
+    fn analysed(&self, number: u64) -> Option<fusee_sched_analysis::Overheads> {
+        self.costs_of(number).map(|costs| costs.1)
     }
 
     /// What paths cost in the system with this number.
@@ -153,6 +161,10 @@ pub struct HostileReport {
     pub rejected: u64,
     /// Proved tasks, by the policy of their cluster and their kind.
     pub proved: BTreeMap<(&'static str, Kind), u64>,
+    /// Systems with `admission = "warn"`, of which not all is proved.
+    pub warned: u64,
+    /// Systems in which no time passes from some instant on, of which nothing is judged.
+    pub stuck: u64,
     /// Attackers.
     pub attackers: u64,
     /// Jobs that proved tasks completed.
@@ -165,6 +177,8 @@ pub struct HostileReport {
     pub failures: Vec<Wrong>,
     /// What must not happen.
     pub violations: Vec<Violation>,
+    /// Keys, if they are counted.
+    pub coverage: Option<Coverage>,
 }
 
 /// What a proved task is like.
@@ -187,28 +201,57 @@ pub enum Kind {
 pub struct Violation {
     /// The seed and the number of the system.
     pub origin: (u64, u64),
+    /// To whom.
+    pub fault: Fault,
     /// What happened.
     pub what: String,
     /// The system, with all left out that is not needed for it.
     pub manifest: String,
 }
 
+/// What must not happen, as far as it is the same in a smaller system.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Fault {
+    /// A job of this task is late,
+    Late(String),
+    /// or jobs of it are missing,
+    Missing(String),
+    /// or one does not end,
+    Endless(String),
+    /// or it is dead.
+    Dead(String),
+    /// The kernel refuses the system, or one of its invariants does not hold: in words without numbers.
+    Kernel(String),
+    /// The kernel, or a tool, panics.
+    Panics,
+}
+
 /// What happened in one system.
 #[derive(Clone, Debug, Default)]
 struct Outcome {
     /// The first thing that must not happen.
-    wrong: Option<String>,
+    wrong: Option<(Fault, String)>,
     jobs: u64,
     traps: u64,
     attackers: u64,
+    is_warned: bool,
+    /// Nothing is judged: no time passes.
+    is_stuck: bool,
     proved: BTreeMap<(&'static str, Kind), u64>,
     tightest: (u64, u64),
 }
 
 /// Attempts to draw a system in which something is proved.
-const ATTEMPTS: u64 = 40;
-/// Changes of a draft, until it is admitted.
+const ATTEMPTS: u64 = 60;
+/// Changes of a system, until it is admitted.
 const ROUNDS: usize = 40;
+/// How often one after the other the same is asked for, before it is given up.
+const IN_VAIN: usize = 12;
+/// One system of so many is built though not all of it is proved.
+const WARNED: u64 = 6;
+/// When a simulation begins at the latest, and the longest period in one, nanoseconds: what is longer takes a host too long.
+const LATEST: u64 = 50_000_000;
+const LONGEST_PERIOD: u64 = 500_000_000;
 /// How long a simulation is: so many of the longest period of its system,
 const LONGEST: [u64; 2] = [2, 5];
 /// or between them, so many of the shortest.
@@ -227,6 +270,12 @@ pub fn hostile(options: &HostileOptions) -> HostileReport {
     let draws = options.draws;
     let check = |report: &mut HostileReport, number: u64| {
         report.check((draws.seed, number), options.kernel, !draws.stop);
+    };
+    let check = |report: &mut HostileReport, number: u64| {
+        if options.covers && report.coverage.is_none() {
+            report.coverage = Some(Coverage::default());
+        }
+        check(report, number);
     };
     let mut report = draws.judge(&check, |report| !report.violations.is_empty(), HostileReport::join);
     report.violations.sort_by_key(|violation| violation.origin);
@@ -252,8 +301,8 @@ pub fn replay(manifest: &Manifest, (seed, number): (u64, u64), kernel: Which) ->
 /// Nothing is proved in it.
 pub fn manifest(seed: u64, number: u64) -> Result<String, String> {
     let mut ignored = HostileReport::default();
-    let drawn = ignored.draw(seed, number, Which::default());
-    drawn.map(|admitted| admitted.draft.text()).map_err(|why| format!("seed {seed}, number {number}: {why}"))
+    let found = ignored.find((seed, number), Which::default());
+    found.map(|admitted| tree::text(&admitted.tree)).map_err(|why| format!("seed {seed}, number {number}: {why}"))
 }
 
 thread_local! {
@@ -265,8 +314,8 @@ thread_local! {
 fn say_which_system_panics() {
     static SET: Once = Once::new();
     SET.call_once(|| {
-        let before = std::panic::take_hook();
-        std::panic::set_hook(Box::new(move |panic| {
+        let before = panic::take_hook();
+        panic::set_hook(Box::new(move |panic| {
             if let Some((seed, number)) = PRESENT.get() {
                 eprintln!("violated, seed {seed}, number {number}: a panic");
             }
@@ -280,28 +329,31 @@ fn say_which_system_panics() {
 impl HostileReport {
     fn check(&mut self, (seed, number): (u64, u64), kernel: Which, shrinks: bool) {
         PRESENT.set(Some((seed, number)));
-        let Admitted { draft, manifest, by_grant } = match self.draw(seed, number, kernel) {
-            Ok(drawn) => drawn,
+        let (text, outcome) = match self.find((seed, number), kernel) {
+            Ok(found) if kernel.granted.is_some() && !found.by_grant => return,
+            Ok(Admitted { tree, manifest, .. }) => match run_or_panic(&manifest, (seed, number), kernel) {
+                Ok(Outcome { wrong: Some((fault, _)), .. }) if shrinks => shrunk(&tree, &fault, (seed, number), kernel),
+                Ok(outcome) => {
+                    if let Some(coverage) = self.coverage.as_mut().filter(|_| !outcome.proved.is_empty()) {
+                        coverage.prove(&tree);
+                    }
+                    (tree::text(&tree), outcome)
+                }
+                Err(what) => {
+                    self.failures.push(Wrong { seed, number, what });
+                    return;
+                }
+            },
             Err(what) => {
                 self.failures.push(Wrong { seed, number, what });
                 return;
             }
         };
-        if kernel.granted.is_some() && !by_grant {
-            return;
-        }
-        match run(&manifest, (seed, number), kernel) {
-            Ok(Outcome { wrong: Some(_), .. }) if shrinks => {
-                let (draft, outcome) = shrink(&draft, (seed, number), kernel);
-                self.add(outcome, (seed, number), || kernel.text(&draft));
-            }
-            Ok(outcome) => self.add(outcome, (seed, number), || kernel.text(&draft)),
-            Err(why) => self.failures.push(Wrong { seed, number, what: format!("{why}\n{}", draft.text()) }),
-        }
+        self.add(outcome, (seed, number), || text);
     }
 
-    /// The system with this number: the first attempt in which admission proves something.
-    fn draw(&mut self, seed: u64, number: u64, kernel: Which) -> Result<Admitted, String> {
+    /// The system with this number: the first attempt in which something is proved.
+    fn find(&mut self, (seed, number): (u64, u64), kernel: Which) -> Result<Admitted, String> {
         let spare = match (kernel.costs_of(number), first(number, kernel)) {
             (Some((costs, _)), _) => SPARE + CALLS * costs.sum(),
             (None, First::Interrupts) => SPARE,
@@ -312,7 +364,16 @@ impl HostileReport {
         for attempt in 0..ATTEMPTS {
             let all_wait = kernel.granted == Some(Granted::NoWaitsInside);
             let draft = draft::draw(seed, number, attempt, (spare, all_wait));
-            match admit(draft, kernel, &mut self.rejected) {
+            let mut tree = tree::parse(&draft.text());
+            let source = &mut Source::new(!seed ^ attempt << 48, number);
+            themes::add(&mut tree, source);
+            extras::add(&mut tree, &coverage::KEYS, source);
+            if let Some(coverage) = &mut self.coverage {
+                coverage.draw(&tree);
+            }
+            let patience = source.draw(0, 12) as usize;
+            let warns_from = (source.draw(1, WARNED) == 1).then_some(patience);
+            match self.admit(&draft, tree, (number, kernel), (warns_from, spare)) {
                 Ok(found) => return Ok(found),
                 Err(why) => {
                     self.refused += 1;
@@ -323,6 +384,71 @@ impl HostileReport {
         Err(format!("nothing is proved in {ATTEMPTS} attempts, at last because {last}"))
     }
 
+    /// The system as it is admitted, with fewer hard tasks and without what makes no sense, if need be; or why it is refused as a whole.
+    fn admit(
+        &mut self,
+        draft: &Draft,
+        mut tree: Table,
+        (number, kernel): (u64, Which),
+        (mut warns_from, spare): (Option<usize>, u64),
+    ) -> Result<Admitted, String> {
+        let (mut last, mut vain) = (String::new(), 0);
+        for round in 0..ROUNDS {
+            if warns_from.is_some_and(|from| round >= from) {
+                warn(&mut tree);
+            }
+            tree::keep_word(&mut tree);
+            let text = tree::text(&tree);
+            let errors = match parse(&text) {
+                Ok(manifest) => match runs(&manifest) {
+                    Ok(()) if proved(&manifest.system, kernel.analysed(number), None).contains(&true) => {
+                        return Ok(Admitted { tree, manifest, by_grant: false });
+                    }
+                    Ok(()) if !manifest.system.warnings.is_empty() => {
+                        warns_from = None;
+                        _ = tree::remove(&mut tree, &ADMISSION.map(str::to_owned));
+                        continue;
+                    }
+                    Ok(()) => return Err("no task is proved".to_owned()),
+                    Err(why) => return Err(why),
+                },
+                Err(errors) => errors,
+            };
+            let is_granted = |granted: Granted| errors.0.iter().all(|error| granted.refuses(&error.reason));
+            if kernel.granted.is_some_and(is_granted) {
+                warn(&mut tree);
+                let manifest = parse(&tree::text(&tree)).map_err(|errors| errors.to_string())?;
+                runs(&manifest)?;
+                return Ok(Admitted { tree, manifest, by_grant: true });
+            }
+            // What is heeded in vain is taken out.
+            let words: String =
+                errors.0[0].reason.to_string().chars().filter(|letter| !letter.is_ascii_digit()).collect();
+            vain = if words == last { vain + 1 } else { 0 };
+            let is_doubt = |reason: &Reason| {
+                matches!(
+                    reason,
+                    Reason::NotProved { .. }
+                        | Reason::NotCounted { .. }
+                        | Reason::NotEnforced { .. }
+                        | Reason::Drops { .. }
+                )
+            };
+            let first = &errors.0[0];
+            self.rejected += u64::from(is_doubt(&first.reason));
+            if std::env::var("DBG2").is_ok() {
+                errors.0.iter().for_each(|e| eprintln!("DBG {}", e.reason));
+            }
+            let lines = errors.0.iter().map(|error| error.line);
+            let heeds = vain < IN_VAIN && tree::heed(&mut tree, draft, &first.reason, spare);
+            if !heeds && !tree::remove_lines(&mut tree, &text, lines) {
+                return Err(errors.to_string());
+            }
+            last = words;
+        }
+        Err(format!("it is refused again and again, at last because {last}"))
+    }
+
     fn add(&mut self, outcome: Outcome, origin: (u64, u64), text: impl FnOnce() -> String) {
         self.systems += 1;
         self.jobs += outcome.jobs;
@@ -330,8 +456,10 @@ impl HostileReport {
         self.attackers += outcome.attackers;
         outcome.proved.into_iter().for_each(|(key, count)| *self.proved.entry(key).or_default() += count);
         self.tighten(outcome.tightest);
-        if let Some(what) = outcome.wrong {
-            self.violations.push(Violation { origin, what, manifest: text() });
+        self.warned += u64::from(outcome.is_warned);
+        self.stuck += u64::from(outcome.is_stuck);
+        if let Some((fault, what)) = outcome.wrong {
+            self.violations.push(Violation { origin, fault, what, manifest: text() });
         }
     }
 
@@ -348,6 +476,8 @@ impl HostileReport {
         self.systems += other.systems;
         self.refused += other.refused;
         self.rejected += other.rejected;
+        self.warned += other.warned;
+        self.stuck += other.stuck;
         self.attackers += other.attackers;
         self.jobs += other.jobs;
         self.traps += other.traps;
@@ -355,6 +485,11 @@ impl HostileReport {
         self.tighten(other.tightest);
         self.failures.extend(other.failures);
         self.violations.extend(other.violations);
+        match (&mut self.coverage, other.coverage) {
+            (Some(coverage), Some(other)) => coverage.join(&other),
+            (coverage @ None, other) => *coverage = other,
+            (Some(_), None) => {}
+        }
     }
 
     /// All proved tasks.
@@ -366,47 +501,41 @@ impl HostileReport {
 
 /// A system that is simulated.
 struct Admitted {
-    draft: Draft,
+    tree: Table,
     manifest: Manifest,
     /// Whether admission refuses it, for nothing but what a search takes for granted.
     by_grant: bool,
 }
 
-/// The draft as it is admitted, with fewer hard tasks if need be; or why the system is refused.
-fn admit(mut draft: Draft, kernel: Which, rejected: &mut u64) -> Result<Admitted, String> {
-    for _ in 0..ROUNDS {
-        if !draft.wants_any() {
-            return Err("no task is proved".to_owned());
-        }
-        let errors = match Manifest::parse(Path::new("hostile.toml"), &draft.text()) {
-            Ok(manifest) => return Ok(Admitted { draft, manifest, by_grant: false }),
-            Err(errors) => errors,
-        };
-        let is_granted = |granted: Granted| errors.0.iter().all(|error| granted.refuses(&error.reason));
-        if kernel.granted.is_some_and(is_granted) {
-            let manifest = kernel.parse(&draft).map_err(|errors| errors.to_string())?;
-            return Ok(Admitted { draft, manifest, by_grant: true });
-        }
-        let changed = match &errors.0[0].reason {
-            Reason::NotProved { task, .. }
-            | Reason::NotCounted { task, .. }
-            | Reason::NotEnforced { task, .. }
-            | Reason::Drops { task, .. } => {
-                *rejected += 1;
-                draft.give_up(task)
-            }
-            Reason::LendsTooMuch { task, .. }
-            | Reason::DrawsTooMuch { task, .. }
-            | Reason::WaitsTooLong { task, .. } => draft.ease(task),
-            Reason::Overload { cluster, .. } | Reason::Unbounded { cluster, .. } => draft.relieve(cluster),
-            Reason::Overcommitted { task, .. } | Reason::TooFewTokens { task, .. } => draft.isolate(task),
-            _ => false,
-        };
-        if !changed {
-            return Err(errors.to_string());
-        }
+/// Where a manifest says what happens if not all of it is proved.
+const ADMISSION: [&str; 2] = ["system", "admission"];
+
+/// Lets a system be built though not all of it is proved.
+fn warn(tree: &mut Table) {
+    let [system, admission] = ADMISSION;
+    if let Some(system) = tree::table(tree, &[system.to_owned()]) {
+        system.insert(admission.to_owned(), "warn".into());
     }
-    Err("it is refused again and again".to_owned())
+}
+
+fn parse(text: &str) -> Result<Manifest, ManifestErrors> {
+    Manifest::parse(Path::new("hostile.toml"), text)
+}
+
+/// The reservations of tasks with jobs.
+fn jobs(system: &Resolved) -> impl Iterator<Item = &Reservation> {
+    system.reservations.iter().filter(|one| one.class == class::REAL_TIME)
+}
+
+/// Whether a system fits into the memory of its board, and is short enough to be simulated.
+fn runs(manifest: &Manifest) -> Result<(), String> {
+    let system = &manifest.system;
+    let longest = jobs(system).map(|one| one.period.max(one.phase)).max().unwrap_or(0);
+    if system.start > LATEST || longest > LONGEST_PERIOD {
+        return Err("it takes too long".to_owned());
+    }
+    let packed = manifest.pack_tables(PackOptions { cpu_stride: 1, managed: None });
+    packed.map(drop).map_err(|error| error.to_string())
 }
 
 /// What comes first at one instant, in the system with this number. Where calls take time it must be interrupts, as on a board:
@@ -416,25 +545,48 @@ fn first(number: u64, kernel: Which) -> First {
     if has_costs || number.is_multiple_of(4) { First::Interrupts } else { First::Tasks }
 }
 
-/// Leaves out of `draft` what it goes wrong without; and what happens then.
-fn shrink(draft: &Draft, origin: (u64, u64), kernel: Which) -> (Draft, Outcome) {
-    let try_it = |draft: Draft| {
-        let manifest = kernel.parse(&draft).ok()?;
-        let outcome = run(&manifest, origin, kernel).ok()?;
-        outcome.wrong.is_some().then_some((draft, outcome))
-    };
-    let mut smallest = (draft.clone(), Outcome::default());
-    loop {
-        let parts = smallest.0.parts();
-        let smaller = parts.into_iter().find_map(|part| try_it(smallest.0.without(part)));
-        match smaller.or_else(|| smallest.1.wrong.is_none().then(|| try_it(draft.clone())).flatten()) {
-            Some(found) => smallest = found,
-            None => return smallest,
+/// Leaves out of `tree` what the same fault shows without; and what happens then.
+fn shrunk(tree: &Table, fault: &Fault, origin: (u64, u64), kernel: Which) -> (String, Outcome) {
+    let mut last = Outcome::default();
+    let mut shows = |mut tree: Table| {
+        for _ in 0..ROUNDS {
+            tree::keep_word(&mut tree);
+            let text = tree::text(&tree);
+            match parse(&text) {
+                Ok(manifest) => {
+                    runs(&manifest).ok()?;
+                    let outcome = run_or_panic(&manifest, origin, kernel).ok()?;
+                    let is_same = outcome.wrong.as_ref().is_some_and(|(other, _)| other == fault);
+                    return is_same.then(|| {
+                        last = outcome;
+                        tree
+                    });
+                }
+                Err(errors) => {
+                    let lines = errors.0.iter().map(|error| error.line);
+                    if !tree::remove_lines(&mut tree, &text, lines) {
+                        return None;
+                    }
+                }
+            }
         }
-    }
+        None
+    };
+    let least = shrink::shrink(tree, &mut shows);
+    // Once more, for what happens in it.
+    _ = shows(least.clone());
+    (tree::text(&least), last)
 }
 
 //--- Simulation
+
+/// The same as [`run`], and a panic is a fault, where panics unwind.
+fn run_or_panic(manifest: &Manifest, origin: (u64, u64), kernel: Which) -> Result<Outcome, String> {
+    panic::catch_unwind(AssertUnwindSafe(|| run(manifest, origin, kernel))).unwrap_or_else(|panic| {
+        let words = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref().copied());
+        Ok(Outcome { wrong: Some((Fault::Panics, words.unwrap_or("a panic").to_owned())), ..Outcome::default() })
+    })
+}
 
 /// Simulates one system, and judges what its hard tasks did.
 fn run(manifest: &Manifest, (seed, number): (u64, u64), kernel: Which) -> Result<Outcome, String> {
@@ -452,7 +604,7 @@ fn run(manifest: &Manifest, (seed, number): (u64, u64), kernel: Which) -> Result
     }
     // What a service makes the kernel do is part of it.
     programs.extend(calls::programs(manifest, costs.map_or(0, |(costs, _)| SPARE + CALLS * costs.sum())));
-    let periods = || system.reservations.iter().map(|one| one.period).filter(|period| *period > 0);
+    let periods = || jobs(system).map(|one| one.period);
     let (shortest, longest) = (periods().min().unwrap_or(0), periods().max().unwrap_or(0));
     let limit = system.start + (SHORTEST * shortest).clamp(LONGEST[0] * longest, LONGEST[1] * longest);
     let checks = if number.is_multiple_of(16) { Checks::Traps } else { Checks::Instants(16) };
@@ -473,14 +625,22 @@ fn run(manifest: &Manifest, (seed, number): (u64, u64), kernel: Which) -> Result
     };
     let report = match system::simulate_observed(manifest, &options, limit, &mut observe) {
         Ok(report) => report,
-        Err(error @ (system::Error::Simulation(_) | system::Error::Stuck { .. })) => {
-            let wrong = Some(format!("{error} ({habits})"));
+        Err(error) => {
+            let fault = match &error {
+                system::Error::Manifest(_) => return Err(error.to_string()),
+                // Where calls cost nothing, what is refused at once may be asked again for ever.
+                system::Error::Stuck { .. } => return Ok(Outcome { is_stuck: true, ..Outcome::default() }),
+                system::Error::Simulation(error) => {
+                    Fault::Kernel(format!("{error:?}").chars().filter(|letter| !letter.is_ascii_digit()).collect())
+                }
+            };
+            let wrong = Some((fault, format!("{error} ({habits})")));
             return Ok(Outcome { wrong, attackers, ..Outcome::default() });
         }
-        Err(error) => return Err(error.to_string()),
     };
-    let mut outcome = Outcome { traps: report.traps, attackers, ..Outcome::default() };
-    let proved = proved_with(system, costs.map(|costs| costs.1), kernel.granted);
+    let is_warned = !system.warnings.is_empty();
+    let mut outcome = Outcome { traps: report.traps, attackers, is_warned, ..Outcome::default() };
+    let proved = proved(system, costs.map(|costs| costs.1), kernel.granted);
     for (index, task) in metrics.tasks.iter().enumerate() {
         let Some(reservation) = system.tasks[index].reservation.filter(|_| proved[index]) else { continue };
         let one = &system.reservations[reservation];
@@ -501,25 +661,28 @@ fn run(manifest: &Manifest, (seed, number): (u64, u64), kernel: Which) -> Result
         let since = report.ended_at.checked_sub(system.start + one.phase + one.deadline);
         let due = since.map_or(0, |since| since.div_ceil(one.period));
         let latest = task.max_lateness().unwrap_or(i64::MIN);
+        let name = || task.name.clone();
         let wrong = if latest > 0 {
-            Some(format!("a job is {latest} ns late"))
+            Some((Fault::Late(name()), format!("a job is {latest} ns late")))
         } else if !is_sporadic && task.jobs() < due {
-            Some(format!("{} of {due} jobs are complete, and {} were skipped", task.jobs(), task.skipped))
+            let words = format!("{} of {due} jobs are complete, and {} were skipped", task.jobs(), task.skipped);
+            Some((Fault::Missing(name()), words))
         } else if let Some(begun) = watch.overdue(index, report.ended_at, one.deadline) {
-            Some(format!("the job that began at {begun} ns is not complete at {} ns", report.ended_at))
+            let words = format!("the job that began at {begun} ns is not complete at {} ns", report.ended_at);
+            Some((Fault::Endless(name()), words))
         } else if watch.dead[index] {
-            Some("it is dead".to_owned())
+            Some((Fault::Dead(name()), "it is dead".to_owned()))
         } else {
             None
         };
-        if let Some(wrong) = wrong {
+        if let Some((fault, wrong)) = wrong {
             let text = format!(
                 "hard task {}, {} {what:?}, deadline {} ns: {wrong} ({habits})",
                 task.name,
                 policy.name(),
                 one.deadline
             );
-            outcome.wrong = outcome.wrong.or(Some(text));
+            outcome.wrong = outcome.wrong.or(Some((fault, text)));
         } else if latest > i64::MIN {
             let response = one.deadline.saturating_add_signed(latest);
             let mut report = HostileReport { tightest: outcome.tightest, ..HostileReport::default() };
@@ -531,18 +694,18 @@ fn run(manifest: &Manifest, (seed, number): (u64, u64), kernel: Which) -> Result
 }
 
 /// Which tasks are proved, with what paths of the kernel cost, and with a condition taken for granted.
-fn proved_with(
-    system: &Resolved,
-    costs: Option<fusee_sched_analysis::Overheads>,
-    granted: Option<Granted>,
-) -> Vec<bool> {
+fn proved(system: &Resolved, costs: Option<fusee_sched_analysis::Overheads>, granted: Option<Granted>) -> Vec<bool> {
     let mut proved: Vec<bool> = system.tasks.iter().map(|task| task.hard).collect();
     // Admission has proved them all.
-    if costs.is_none() && granted.is_none() {
+    if costs.is_none() && granted.is_none() && system.warnings.is_empty() {
         return proved;
     }
     for cluster in 0..system.clusters.len() {
-        let Ok(mut study) = Study::new(system, cluster) else { continue };
+        let Ok(mut study) = Study::new(system, cluster) else {
+            let is_here = |task: &fusee_manifest::Task| task.cluster as usize == cluster;
+            system.tasks.iter().zip(&mut proved).for_each(|(task, proved)| *proved &= !is_here(task));
+            continue;
+        };
         if costs.is_some() {
             study.doubt_interrupts(system, cluster);
         }
@@ -559,7 +722,8 @@ fn proved_with(
 /// Hard tasks that try to wait inside their holds for whatever they can, and do what they declare. All that they try is refused.
 fn tempted(system: &Resolved, number: u64) -> Vec<(usize, Program)> {
     let program = |(index, task): (usize, &fusee_manifest::Task)| {
-        if !task.hard || task.sleeps_inside || (index as u64 + number).is_multiple_of(2) {
+        let is_node = task.environment.iter().any(|entry| entry.name == names::GRAPH);
+        if !task.hard || is_node || task.sleeps_inside || (index as u64 + number).is_multiple_of(2) {
             return None;
         }
         let reservation = &system.reservations[task.reservation?];
@@ -591,6 +755,9 @@ fn tempted(system: &Resolved, number: u64) -> Vec<(usize, Program)> {
     system.tasks.iter().enumerate().filter_map(program).collect()
 }
 
+/// The bits of an engine's flags that are its number in its device.
+const ENGINE: u32 = 0xff;
+
 /// What each attacker is.
 fn attackers(system: &Resolved, seed: u64, number: u64) -> Vec<(usize, Attacker)> {
     let pace = |task: usize| {
@@ -601,17 +768,26 @@ fn attackers(system: &Resolved, seed: u64, number: u64) -> Vec<(usize, Attacker)
     };
     let mut all = Vec::new();
     for (index, task) in system.tasks.iter().enumerate() {
-        let is_server = task.name.starts_with("server");
-        if task.hard || is_server || system.devices.iter().any(|device| device.driver == index) {
+        let is_server = tree::is_server(&task.name);
+        let is_relied_on = system.keeps_word[index] || system.supervisor == Some(index);
+        if is_relied_on || is_server || system.devices.iter().any(|device| device.driver == index) {
             continue;
         }
         let handles = task.environment.iter().filter(|entry| entry.handle != 0 && entry.kind <= kind::POOL);
-        let handles = handles.map(|entry| (entry.kind, entry.handle, entry.flags)).collect();
+        let handles = handles.map(|entry| (entry.kind, entry.handle, entry.flags & ENGINE)).collect();
+        let is_shared = |entry: &&Entry| entry.kind == kind::ENGINE && entry.flags & environment::SHARED != 0;
+        let shared = task.environment.iter().filter(is_shared).map(|entry| entry.flags & ENGINE).collect();
+        let graph = task.environment.iter().find(|entry| entry.name == names::GRAPH).and_then(|entry| {
+            let region = system::object(system, index, entry.handle)? as usize;
+            let nodes =
+                system.graphs.iter().find(|graph| graph.nodes.iter().any(|(node, _)| *node == index))?.nodes.len();
+            Some((region, nodes as u64))
+        });
         let others = (0..system.tasks.len()).filter(|other| *other != index).filter_map(pace).collect();
         // The same in a smaller system.
         let name = task.name.bytes().fold(0, |sum: u64, byte| sum * 31 + u64::from(byte));
         let stream = number << 16 | name & 0xffff;
-        let attacker = Attacker { seed: seed ^ 1 << 63, stream, handles, own: pace(index), others };
+        let attacker = Attacker { seed: seed ^ 1 << 63, stream, handles, shared, graph, own: pace(index), others };
         all.push((index, attacker));
     }
     all
@@ -650,11 +826,11 @@ impl Watch {
 
 impl std::fmt::Display for HostileReport {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let HostileReport { systems, refused, rejected, attackers, jobs, traps, tightest, .. } = self;
+        let HostileReport { systems, refused, rejected, warned, stuck, attackers, jobs, traps, tightest, .. } = self;
         writeln!(
             f,
-            "{systems} systems, {refused} were refused and drawn anew; {} proved tasks, {rejected} that were not proved; \
-             {attackers} attackers, {traps} traps",
+            "{systems} systems, {refused} were refused and drawn anew; {} proved tasks, {rejected} that were not proved, \
+             {warned} systems with warnings, {stuck} in which no time passes; {attackers} attackers, {traps} traps",
             self.proved_tasks()
         )?;
         let kinds: Vec<String> =
@@ -669,7 +845,7 @@ impl std::fmt::Display for HostileReport {
             self.violations.len()
         )?;
         self.failures.iter().try_for_each(|failure| writeln!(f, "failed: {failure}"))?;
-        for Violation { origin: (seed, number), what, manifest } in &self.violations {
+        for Violation { origin: (seed, number), what, manifest, .. } in &self.violations {
             writeln!(f, "violated, seed {seed}, number {number}: {what}\n{manifest}")?;
         }
         Ok(())
@@ -683,7 +859,7 @@ mod tests {
     const FORGETFUL: Which = Which { planted: Some(Planted::ExhaustionRefills), granted: None, costs: None };
 
     fn some(systems: u64, kernel: Which) -> HostileReport {
-        hostile(&HostileOptions { draws: Draws::new(7, systems), kernel })
+        hostile(&HostileOptions { draws: Draws::new(7, systems), kernel, covers: false })
     }
 
     #[test]

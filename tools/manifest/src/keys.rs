@@ -7,7 +7,7 @@
 //! A key is written with `*` for each name that the manifest chooses: `tasks.*.period`. A value of an enum is a key of its own: `tasks.*.class=service`. So is a
 //! right: `endpoint: call`, and the first word of a step: `step: burn`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use serde::Deserialize;
@@ -16,10 +16,36 @@ use serde::de::{DeserializeSeed, Deserializer, Error as _, Expected, IntoDeseria
 use serde::forward_to_deserialize_any;
 use toml::{Table, Value};
 
-use crate::quantity::Launched;
+use crate::quantity::{Launched, Time};
 use crate::resolve::handles::RIGHTS;
 use crate::schema::{File, NamedLimit, RestartLimits, RestartName};
 use crate::script::STEPS;
+
+/// What stands at a key.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Key {
+    /// What is written there,
+    pub value: Kind,
+    /// in so many lists, one in the other.
+    pub lists: u32,
+}
+
+/// What is written at a key.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Kind {
+    /// `true` or `false`.
+    Truth,
+    /// A number.
+    Number,
+    /// A name, or another text.
+    Text,
+    /// A time with its unit.
+    Time,
+    /// A length with its unit.
+    Bytes,
+    /// Nothing: the key is one of the words of another key.
+    Word,
+}
 
 /// What a type reads.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -27,14 +53,15 @@ enum Shape {
     Fields(&'static [&'static str]),
     Named,
     Variants(&'static [&'static str]),
-    Value,
+    Value(Key),
     Untagged,
 }
 
 /// All keys, in the order of their names.
 #[must_use]
-pub fn keys() -> BTreeSet<String> {
-    let mut all = BTreeSet::new();
+pub fn keys() -> BTreeMap<String, Key> {
+    let word = Key { value: Kind::Word, lists: 0 };
+    let mut all = BTreeMap::new();
     let mut open: Vec<Vec<&'static str>> = vec![Vec::new()];
     while let Some(path) = open.pop() {
         for shape in shapes(&path) {
@@ -44,36 +71,37 @@ pub fn keys() -> BTreeSet<String> {
                     open.extend(fields.iter().map(|field| path.iter().copied().chain([*field]).collect()));
                 }
                 Shape::Named => open.push(path.iter().copied().chain(["*"]).collect()),
-                Shape::Variants(variants) => all.extend(variants.iter().map(|variant| format!("{name}={variant}"))),
-                Shape::Untagged => _ = all.insert(format!("{name}=?")),
-                Shape::Value => _ = all.insert(name),
+                Shape::Variants(variants) => {
+                    all.extend(variants.iter().map(|variant| (format!("{name}={variant}"), word)));
+                }
+                Shape::Untagged => _ = all.insert(format!("{name}=?"), word),
+                Shape::Value(key) => _ = all.insert(name, key),
             }
         }
     }
-    let rights =
-        RIGHTS.iter().flat_map(|(kind, rights)| rights.iter().map(move |(right, _)| format!("{kind}: {right}")));
-    all.extend(rights);
-    all.extend(STEPS.iter().map(|step| format!("step: {step}")));
+    let rights = RIGHTS.iter().flat_map(|(kind, all)| all.iter().map(move |(right, _)| format!("{kind}: {right}")));
+    let words = rights.chain(STEPS.iter().map(|step| format!("step: {step}")));
+    all.extend(words.map(|name| (name, word)));
     all
 }
 
-/// The keys that `manifest` has. Of what no type reads there are none.
+/// Those of the keys `all` that `manifest` has.
 #[must_use]
-pub fn used(manifest: &Table) -> BTreeSet<String> {
+pub fn used(manifest: &Table, all: &BTreeMap<String, Key>) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
-    walk(&Value::Table(manifest.clone()), String::new(), &mut found);
-    let all = keys();
-    found.retain(|key| all.contains(key));
+    for (name, value) in manifest {
+        walk(value, name, &mut found);
+    }
+    found.retain(|key| all.contains_key(key));
     found
 }
 
-fn walk(value: &Value, path: String, found: &mut BTreeSet<String>) {
-    let below = |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
+fn walk(value: &Value, path: &str, found: &mut BTreeSet<String>) {
     match value {
         Value::Table(table) => {
             for (name, value) in table {
-                walk(value, below(name), found);
-                walk(value, below("*"), found);
+                walk(value, &format!("{path}.{name}"), found);
+                walk(value, &format!("{path}.*"), found);
             }
         }
         Value::Array(all) => {
@@ -81,56 +109,66 @@ fn walk(value: &Value, path: String, found: &mut BTreeSet<String>) {
                 let words = all.iter().filter_map(|step| step.as_str()?.split_whitespace().next());
                 found.extend(words.map(|word| format!("step: {word}")));
             }
-            all.iter().for_each(|value| walk(value, path.clone(), found));
-            found.insert(path);
+            found.insert(path.to_owned());
+            all.iter().for_each(|value| walk(value, path, found));
         }
         Value::String(text) => {
             if let Some((object, rights)) = text.split_once(':').filter(|_| path.contains(".handles.")) {
                 let kind = object.split_whitespace().next().unwrap_or_default();
                 found.extend(rights.split_whitespace().map(|right| format!("{kind}: {right}")));
             }
-            found.insert(format!("{path}={text}"));
-            found.insert(path);
+            found.extend([path.to_owned(), format!("{path}={text}")]);
         }
-        _ => _ = found.insert(path),
+        _ => _ = found.insert(path.to_owned()),
     }
 }
 
 /// What is read at `path`; several things, if an untagged enum is.
 fn shapes(path: &[&'static str]) -> Vec<Shape> {
-    // A field of one of the alternatives.
-    if (1..path.len()).any(|length| alternatives(&path[..length]).is_some()) {
-        return vec![Shape::Value];
+    let untagged = (1..=path.len()).find_map(|length| Some((alternatives(&path[..length])?, &path[length..])));
+    match untagged {
+        None => vec![shape::<File>(path)],
+        Some((all, [])) => all.iter().map(|one| one(&[])).collect(),
+        Some((all, rest)) => {
+            let has_fields = |one: &&fn(&[&'static str]) -> Shape| matches!(one(&[]), Shape::Fields(_));
+            all.iter().filter(has_fields).map(|one| one(rest)).collect()
+        }
     }
-    alternatives(path).unwrap_or_else(|| vec![shape::<File>(path)])
 }
 
 /// What may stand where an untagged enum is read, or a time or a launch.
-fn alternatives(path: &[&str]) -> Option<Vec<Shape>> {
+fn alternatives(path: &[&str]) -> Option<Vec<fn(&[&'static str]) -> Shape>> {
     match path.join(".").as_str() {
-        "tasks.*.restart" => Some(vec![shape::<RestartName>(&[]), shape::<RestartLimits>(&[])]),
-        "tasks.*.uses.*.operation" => Some(vec![Shape::Value, shape::<Launched>(&[])]),
-        "pools.*.limit" => Some(vec![Shape::Value, shape::<NamedLimit>(&[])]),
+        "tasks.*.restart" => Some(vec![shape::<RestartName>, shape::<RestartLimits>]),
+        "tasks.*.uses.*.operation" => Some(vec![shape::<Time>, shape::<Launched>]),
+        "pools.*.limit" => Some(vec![shape::<u32>, shape::<NamedLimit>]),
         // A number or a name, which says nothing else.
-        "interrupts.*.line" | "regions.*.device" => Some(vec![Shape::Value]),
+        "interrupts.*.line" => Some(vec![shape::<u32>]),
+        "regions.*.device" => Some(vec![shape::<bool>]),
         _ => None,
     }
 }
 
 fn shape<T: Deserialize<'static>>(path: &[&'static str]) -> Shape {
-    let mut found = Shape::Value;
+    let mut found = Shape::Untagged;
     // Whatever is asked ends in an error: there is nothing to read.
-    _ = T::deserialize(Asked { path, found: &mut found });
+    _ = T::deserialize(Asked { path, lists: 0, found: &mut found });
     found
 }
 
 /// Gives nothing, and keeps what it is asked for at the end of `path`.
 struct Asked<'a> {
     path: &'a [&'static str],
+    lists: u32,
     found: &'a mut Shape,
 }
 
 impl Asked<'_> {
+    fn value<T>(self, value: Kind) -> Result<T, Error> {
+        let lists = self.lists;
+        self.keep(Shape::Value(Key { value, lists }))
+    }
+
     fn keep<T>(self, shape: Shape) -> Result<T, Error> {
         *self.found = shape;
         Err(Error::custom("nothing is read"))
@@ -153,8 +191,28 @@ impl Deserializer<'static> for Asked<'_> {
     type Error = Error;
 
     fn deserialize_any<V: Visitor<'static>>(self, visitor: V) -> Result<V::Value, Error> {
-        let is_untagged = Words(&visitor).to_string() == ANY;
-        self.keep(if is_untagged { Shape::Untagged } else { Shape::Value })
+        match Words(&visitor).to_string() {
+            words if words == ANY => self.keep(Shape::Untagged),
+            words if words.starts_with("a time") => self.value(Kind::Time),
+            words if words.starts_with("a length") => self.value(Kind::Bytes),
+            _ => self.value(Kind::Text),
+        }
+    }
+
+    fn deserialize_bool<V: Visitor<'static>>(self, _: V) -> Result<V::Value, Error> {
+        self.value(Kind::Truth)
+    }
+
+    fn deserialize_u32<V: Visitor<'static>>(self, _: V) -> Result<V::Value, Error> {
+        self.value(Kind::Number)
+    }
+
+    fn deserialize_u64<V: Visitor<'static>>(self, _: V) -> Result<V::Value, Error> {
+        self.value(Kind::Number)
+    }
+
+    fn deserialize_i64<V: Visitor<'static>>(self, _: V) -> Result<V::Value, Error> {
+        self.value(Kind::Number)
     }
 
     fn deserialize_option<V: Visitor<'static>>(self, visitor: V) -> Result<V::Value, Error> {
@@ -203,8 +261,7 @@ impl Deserializer<'static> for Asked<'_> {
 
     forward_to_deserialize_any! {
         <W: Visitor<'static>>
-        bool i8 i16 i32 i64 u8 u16 u32 u64 f32 f64 char str string bytes byte_buf unit unit_struct tuple tuple_struct
-        identifier ignored_any
+        i8 i16 i32 u8 u16 f32 f64 char str string bytes byte_buf unit unit_struct tuple tuple_struct identifier ignored_any
     }
 }
 
@@ -212,7 +269,7 @@ impl<'a> SeqAccess<'static> for Asked<'a> {
     type Error = Error;
 
     fn next_element_seed<T: DeserializeSeed<'static>>(&mut self, seed: T) -> Result<Option<T::Value>, Error> {
-        seed.deserialize(Asked { path: self.path, found: self.found }).map(Some)
+        seed.deserialize(Asked { path: self.path, lists: self.lists + 1, found: self.found }).map(Some)
     }
 }
 
@@ -226,23 +283,23 @@ impl MapAccess<'static> for Entries<'_> {
     type Error = Error;
 
     fn next_key_seed<K: DeserializeSeed<'static>>(&mut self, seed: K) -> Result<Option<K::Value>, Error> {
-        let key = self.keys.pop().map(|key| seed.deserialize(Key(key)));
+        let key = self.keys.pop().map(|key| seed.deserialize(Name(key)));
         key.transpose()
     }
 
     fn next_value_seed<V: DeserializeSeed<'static>>(&mut self, seed: V) -> Result<V::Value, Error> {
         if self.keys.is_empty() {
-            return seed.deserialize(Asked { path: self.value.path, found: self.value.found });
+            return seed.deserialize(Asked { path: self.value.path, lists: self.value.lists, found: self.value.found });
         }
         let number: UsizeDeserializer<Error> = 0_usize.into_deserializer();
         seed.deserialize(number)
     }
 }
 
-/// A key, which may want to know its place in the file.
-struct Key(&'static str);
+/// The name of a key, which may want to know its place in the file.
+struct Name(&'static str);
 
-impl Deserializer<'static> for Key {
+impl Deserializer<'static> for Name {
     type Error = Error;
 
     fn deserialize_any<V: Visitor<'static>>(self, visitor: V) -> Result<V::Value, Error> {
@@ -275,12 +332,12 @@ impl MapAccess<'static> for Placed {
     type Error = Error;
 
     fn next_key_seed<K: DeserializeSeed<'static>>(&mut self, seed: K) -> Result<Option<K::Value>, Error> {
-        self.keys.pop().map(|key| seed.deserialize(Key(key))).transpose()
+        self.keys.pop().map(|key| seed.deserialize(Name(key))).transpose()
     }
 
     fn next_value_seed<V: DeserializeSeed<'static>>(&mut self, seed: V) -> Result<V::Value, Error> {
         if self.keys.is_empty() {
-            return seed.deserialize(Key(self.text));
+            return seed.deserialize(Name(self.text));
         }
         let number: UsizeDeserializer<Error> = 0_usize.into_deserializer();
         seed.deserialize(number)

@@ -12,7 +12,7 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use fusee_abi::call::HandleValue;
+use fusee_abi::call::{HandleValue, rights};
 use fusee_abi::image::kind;
 use fusee_kernel_core::limits;
 use fusee_manifest::{Manifest, admission};
@@ -271,7 +271,8 @@ pub(crate) fn programs(manifest: &Manifest, spare: u64) -> Vec<(usize, Program)>
             let handle = system.handles.iter().find(|handle| (handle.task as usize, handle.slot) == (task, slot))?;
             let is_it = |(by, at, _): &&(usize, usize, u32)| (*by, *at) == (task, handle.object as usize);
             match system.calls.iter().find(is_it) {
-                None => endpoint = entry.handle,
+                _ if handle.rights & rights::RECEIVE != 0 => endpoint = entry.handle,
+                None => {}
                 Some((.., times)) => called.extend((0..*times).map(|_| entry.handle)),
             }
         }

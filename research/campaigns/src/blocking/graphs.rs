@@ -164,7 +164,7 @@ fn release(text: &mut String, name: &str, times: &str) {
 }
 
 /// A tree over so many nodes, and further edges; `is_plain`: a token for a job everywhere.
-fn edges(source: &mut Source, nodes: usize, is_plain: bool) -> (Vec<Rate>, Vec<Edge>) {
+pub(crate) fn edges(source: &mut Source, nodes: usize, is_plain: bool) -> (Vec<Rate>, Vec<Edge>) {
     let mut rates = vec![Rate::SOURCE];
     let mut edges = Vec::new();
     let most = if is_plain { 1 } else { 3 };

@@ -31,6 +31,10 @@ pub struct Attacker {
     pub stream: u64,
     /// Its handles: the kind of each, its value, and of an engine its number in its device.
     pub handles: Vec<(u32, u64, u32)>,
+    /// Engines that it uses without their locks, by their numbers in their devices.
+    pub shared: Vec<u32>,
+    /// If it is a node of a graph, the region of its words, and how many nodes that has.
+    pub graph: Option<(usize, u64)>,
     /// Its own jobs, if it has any.
     pub own: Option<Pace>,
     /// Those of all others.
@@ -156,6 +160,10 @@ enum Tactic {
     Extremes,
     /// Gives engines more to do than there is time.
     Submit,
+    /// Gives engines more to do that it uses without their locks.
+    Ride,
+    /// Writes what it likes to the words of its graph.
+    Scribble,
     /// Gives handles away, and takes them back.
     Gifts,
     /// Stops another.
@@ -164,7 +172,7 @@ enum Tactic {
     Die,
 }
 
-const TACTICS: [Tactic; 20] = [
+const TACTICS: [Tactic; 22] = [
     Tactic::Work,
     Tactic::Hoard,
     Tactic::HoardForEver,
@@ -182,6 +190,8 @@ const TACTICS: [Tactic; 20] = [
     Tactic::Yields,
     Tactic::Extremes,
     Tactic::Submit,
+    Tactic::Ride,
+    Tactic::Scribble,
     Tactic::Gifts,
     Tactic::Stop,
     Tactic::Die,
@@ -198,6 +208,8 @@ enum Move {
     /// Computes until so long after the release of its job.
     BurnIntoJob(u64),
     Submit(u32, u64),
+    /// To the words of this graph: of this node so many jobs have ended, or it waits.
+    Write((usize, usize), Option<u64>),
     Fault,
 }
 
@@ -314,6 +326,12 @@ impl Mind {
                             Ok(_) => {}
                             Err(reason) => return Action::Fault(reason),
                         }
+                    }
+                }
+                Move::Write(node, Some(ended)) => _ = board.ended_jobs.insert(node, ended),
+                Move::Write(node, None) => {
+                    if !board.waiting_nodes.remove(&node) {
+                        board.waiting_nodes.insert(node);
                     }
                 }
                 Move::Fault => return Action::Fault("a fault"),
@@ -539,6 +557,31 @@ impl Mind {
                 self.push(then);
                 self.call(Call::Release, handle, NEVER);
             }
+            Tactic::Ride => {
+                let engine = self.source.pick(&attacker.shared);
+                for _ in 0..self.source.draw(1, 8) {
+                    let span = self.source.pick(&[MICROSECOND, 100 * MICROSECOND, period, FOR_EVER]);
+                    self.push(Move::Submit(engine, span));
+                }
+                let at = self.aim(attacker, now);
+                let then = self.source.pick(&[Move::Burn(MICROSECOND), Move::Burn(budget), sleep(at)]);
+                self.push(then);
+            }
+            Tactic::Scribble => {
+                if let Some((graph, nodes)) = attacker.graph {
+                    for _ in 0..self.source.draw(1, 4) {
+                        let node = self.source.draw(0, nodes - 1) as usize;
+                        let (few, many) = (self.source.draw(0, 40), self.source.pick(&EXTREMES));
+                        let ended = self.source.pick(&[Some(0), Some(few), Some(many), None]);
+                        self.push(Move::Write((graph, node), ended));
+                    }
+                }
+                let span = [1, 10 * MICROSECOND, part(1, budget)][habits[2] as usize % 3];
+                self.push(Move::Burn(span));
+                if self.source.draw(0, 1) == 0 {
+                    self.next_job(own);
+                }
+            }
             Tactic::Gifts => {
                 let (door, given) = (self.handle(attacker, kind::ENDPOINT), self.any_handle(attacker));
                 let until = self.deadline(attacker, now);
@@ -708,6 +751,8 @@ impl Tactic {
             Tactic::Client | Tactic::Serve | Tactic::Silence | Tactic::Gifts => has(kind::ENDPOINT),
             Tactic::Release | Tactic::Stop => has(kind::TASK),
             Tactic::PingPong => has(kind::NOTIFICATION),
+            Tactic::Ride => !attacker.shared.is_empty(),
+            Tactic::Scribble => attacker.graph.is_some(),
             Tactic::Submit => attacker.handles.iter().any(|handle| handle.0 == kind::ENGINE),
             _ => true,
         }

@@ -5,10 +5,10 @@
 //! 1. A system depends on the seed, its number, and on which attempt it is.
 //! 2. What is left out of a draft takes all that names it along: a smaller draft is a system as well.
 
-use std::fmt::Write;
-
 use fusee_kernel_core::limits;
 use fusee_simulator::workload::Source;
+
+mod write;
 
 //--- Types
 
@@ -23,8 +23,9 @@ pub(super) struct Draft {
     locks: Vec<Option<Lock>>,
     pools: Vec<Option<Pool>>,
     services: Vec<Option<Service>>,
-    device: bool,
-    /// The device has SMs, and decides who has them.
+    /// Number of devices.
+    devices: usize,
+    /// The first device has SMs, and decides who has them.
     keyed: bool,
     /// What jobs leave of their budgets, nanoseconds.
     spare: u64,
@@ -57,8 +58,10 @@ pub(super) struct TaskDraft {
     inside: bool,
     /// Kinds of things that it may wait for inside holds if it does anything: endpoints, notifications, locks, sleep; a bit each.
     may_inside: u64,
-    /// It shall be proved.
+    /// It does as it declares, and shall be proved
     pub(super) wanted: bool,
+    /// unless others are told to trust it instead.
+    trusted: bool,
     handles: Vec<Has>,
     uses: Vec<Use>,
     /// Which services a job asks for, and how often, if it shall be proved. All others may ask for them at any time.
@@ -135,8 +138,17 @@ struct Lock {
     cluster: usize,
     fifo: bool,
     grouped: bool,
-    /// Number of the engine in the device, and its watchdog.
-    device: Option<(usize, Option<u64>)>,
+    /// Of an engine its device.
+    device: Option<Place>,
+}
+
+/// Where an engine is.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    device: usize,
+    /// Its number there.
+    number: usize,
+    watchdog: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -159,7 +171,6 @@ const PERIODS: [u64; 15] = [1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30, 40, 50]
 const SIZES: [&[u64]; 14] =
     [&[1], &[1], &[1], &[1], &[2], &[1, 1], &[1, 1], &[2, 1], &[1, 2], &[2, 2], &[1, 1, 1], &[3], &[3, 1], &[4]];
 const POLICIES: [&str; 5] = ["EDF", "FL", "RM", "DM", "FP"];
-const ENGINES: [&str; 3] = ["ee", "ce_in", "ce_out"];
 /// Clients of a device, at most.
 const CLIENTS: usize = 6;
 
@@ -210,7 +221,7 @@ pub(super) fn draw(seed: u64, number: u64, attempt: u64, (spare, all_wait): (u64
         locks: Vec::new(),
         pools: Vec::new(),
         services: Vec::new(),
-        device: themes.device,
+        devices: if themes.device { source.pick(&[1, 1, 1, 2, 3]) } else { 0 },
         keyed: number.is_multiple_of(3),
         spare,
         all_wait,
@@ -269,6 +280,7 @@ impl Draft {
         let sum: u64 = weights.iter().sum();
         // Not all.
         let wanted = source.draw(0, count - 2) as usize;
+        let trusts = wanted + 3 < count as usize && source.draw(0, 2) == 0;
         for (index, weight) in weights.into_iter().enumerate() {
             let part = (utilisation * weight / sum).min(950);
             let jitter = if source.draw(0, 2) == 0 { source.draw(0, 900) * MICROSECOND } else { 0 };
@@ -278,7 +290,7 @@ impl Draft {
             let deadline = match source.draw(0, 5) {
                 0 => source.draw(budget.max(period / 2), period),
                 1 if policy != "RM" => source.draw(period, 2 * period),
-                2 if policy != "RM" && size == 1 => source.draw(period, 10 * period),
+                2 => source.draw(period, 10 * period),
                 _ => period,
             };
             let shares = themes.crossing || themes.pools || themes.mutexes || themes.device;
@@ -298,13 +310,14 @@ impl Draft {
                 sleeps: 0,
                 priority: if source.draw(0, 2) > 0 { deadline / MICROSECOND } else { source.draw(1, 9) },
                 sporadic: source.draw(0, 6) == 0,
-                backlog: source.pick(&[1, 1, 2, 4, 10]),
+                backlog: source.pick(&[1, 1, 2, 4, 10, 255]),
                 overrun: if policy == "EDF" || policy == "FL" { overrun } else { overrun % 2 },
                 covers: themes.device && source.draw(0, 5) == 0,
                 early: policy == "EDF" || policy == "FL",
                 inside: source.draw(0, 3) == 0 || self.all_wait,
                 may_inside: 0,
-                wanted: index <= wanted,
+                wanted: index <= wanted || index == count as usize - 1 && trusts,
+                trusted: index > wanted,
                 handles: Vec::new(),
                 uses: Vec::new(),
                 calls: Vec::new(),
@@ -465,18 +478,14 @@ impl Draft {
                 self.pool(source, None, themes);
             }
         }
-        if themes.device {
+        for device in 0..self.devices {
             let grouped = source.draw(0, 3) == 0;
             let who = themes.who(source);
+            let cluster = if device == 0 { 0 } else { source.draw(0, self.clusters.len() as u64 - 1) as usize };
             for number in 0..3 {
                 let watchdog = (source.draw(0, 1) == 0).then(|| source.draw(500, 20_000) * MICROSECOND);
-                self.locks.push(Some(Lock {
-                    who,
-                    cluster: 0,
-                    fifo: grouped,
-                    grouped,
-                    device: Some((number, watchdog)),
-                }));
+                let place = Place { device, number, watchdog };
+                self.locks.push(Some(Lock { who, cluster, fifo: grouped, grouped, device: Some(place) }));
             }
         }
         self.users(source);
@@ -497,22 +506,28 @@ impl Draft {
 
     /// Says who uses which lock and pool.
     fn users(&mut self, source: &mut Source) {
-        let mut clients = 0;
+        let mut clients = vec![0; self.devices];
         for index in 0..self.tasks.len() {
             let Some(task) = &self.tasks[index] else { continue };
             let (cluster, class, wanted) = (task.cluster, task.class, task.wanted);
             let mut uses: Vec<Use> = Vec::new();
-            let mut is_client = false;
+            let mut is_client = vec![false; self.devices];
             for (number, lock) in self.locks.iter().enumerate() {
                 let Some(lock) = lock.filter(|lock| lock.cluster == cluster && lock.who.may(wanted)) else { continue };
                 let is_engine = lock.device.is_some();
                 // Who works in the background would leave engines without a watchdog.
-                let may = !is_engine || class == Class::RealTime && (clients < CLIENTS || is_client);
+                // A step of a script names an engine by its number, so it works with one device.
+                let is_elsewhere =
+                    |place: Place| wanted && (0..self.devices).any(|other| other != place.device && is_client[other]);
+                let has_place =
+                    |place: Place| (clients[place.device] < CLIENTS || is_client[place.device]) && !is_elsewhere(place);
+                let may = lock.device.is_none_or(|place| class == Class::RealTime && has_place(place));
                 if !may || source.draw(0, 1) == 0 {
                     continue;
                 }
-                if is_engine && !is_client {
-                    (is_client, clients) = (true, clients + 1);
+                if let Some(Place { device, .. }) = lock.device.filter(|place| !is_client[place.device]) {
+                    is_client[device] = true;
+                    clients[device] += 1;
                 }
                 uses.push(Use {
                     of: Of::Lock(number),
@@ -544,372 +559,6 @@ impl Draft {
             }
         }
     }
-
-    //--- Leaving out
-
-    /// What can be left out: tasks first, then what they share.
-    pub(super) fn parts(&self) -> Vec<Part> {
-        let tasks = (0..self.tasks.len()).filter(|task| self.tasks[*task].is_some()).map(Part::Task);
-        let doors = (0..self.endpoints.len()).filter(|door| self.endpoints[*door].is_some()).map(Part::Endpoint);
-        let events = (0..self.notifications.len()).filter(|one| self.notifications[*one].is_some());
-        let locks = (0..self.locks.len()).filter(|lock| self.locks[*lock].is_some()).map(Part::Lock);
-        let pools = (0..self.pools.len()).filter(|pool| self.pools[*pool].is_some()).map(Part::Pool);
-        let services = (0..self.services.len()).filter(|one| self.services[*one].is_some()).map(Part::Service);
-        tasks.chain(doors).chain(events.map(Part::Notification)).chain(locks).chain(pools).chain(services).collect()
-    }
-
-    /// The system without one part.
-    pub(super) fn without(&self, part: Part) -> Draft {
-        let mut rest = self.clone();
-        match part {
-            Part::Task(task) => {
-                rest.tasks[task] = None;
-                for door in &mut rest.endpoints {
-                    *door = door.filter(|door| door.server != task);
-                }
-                for event in rest.notifications.iter_mut().flatten() {
-                    *event = event.filter(|bound| *bound != task);
-                }
-            }
-            Part::Endpoint(door) => rest.endpoints[door] = None,
-            Part::Notification(event) => rest.notifications[event] = None,
-            Part::Lock(lock) => rest.locks[lock] = None,
-            Part::Pool(pool) => rest.pools[pool] = None,
-            Part::Service(service) => rest.services[service] = None,
-        }
-        rest.device &= rest.locks.iter().flatten().any(|lock| lock.device.is_some());
-        rest
-    }
-
-    /// Takes away from one task what it shares by locks and pools; says whether there was anything.
-    pub(super) fn isolate(&mut self, name: &str) -> bool {
-        let Some(Some(task)) = number_of(name).and_then(|task| self.tasks.get_mut(task)) else { return false };
-        let (sleeps, calls) = (std::mem::take(&mut task.sleeps), std::mem::take(&mut task.calls));
-        !std::mem::take(&mut task.uses).is_empty() || !calls.is_empty() || sleeps > 0
-    }
-
-    /// Lets one task compute less of its budget, or in the end share nothing; says whether there was anything to change.
-    pub(super) fn ease(&mut self, name: &str) -> bool {
-        let Some(Some(task)) = number_of(name).and_then(|task| self.tasks.get_mut(task)) else { return false };
-        if task.computes < 4 * MICROSECOND {
-            return self.isolate(name);
-        }
-        task.computes /= 2;
-        task.expects = task.computes;
-        true
-    }
-
-    /// Takes load from a cluster: what one of its tasks shares, if there is one, or else a part of each budget.
-    pub(super) fn relieve(&mut self, cluster: &str) -> bool {
-        let Some(of) = cluster.strip_prefix('c').and_then(|number| number.parse::<usize>().ok()) else { return false };
-        let mut members = self.tasks.iter_mut().flatten().filter(|task| task.cluster == of);
-        if let Some(task) = members.find(|task| !task.uses.is_empty() || !task.calls.is_empty() || task.sleeps > 0) {
-            task.sleeps = 0;
-            task.uses.pop();
-            task.calls.pop();
-            return true;
-        }
-        let least = limits::least_budget(limits::LONGEST_PATH_CROWDED);
-        for task in self.tasks.iter_mut().flatten().filter(|task| task.cluster == of) {
-            task.budget = (task.budget - task.budget / 16).max(least);
-            task.computes = task.computes.min(task.budget - self.spare);
-            task.expects = task.computes;
-        }
-        true
-    }
-
-    /// Gives up on having one task proved; says whether that was wanted.
-    pub(super) fn give_up(&mut self, name: &str) -> bool {
-        let Some(Some(task)) = number_of(name).and_then(|task| self.tasks.get_mut(task)) else { return false };
-        task.calls.clear();
-        std::mem::take(&mut task.wanted)
-    }
-
-    /// Whether some task is still to be proved.
-    pub(super) fn wants_any(&self) -> bool {
-        self.tasks.iter().flatten().any(|task| task.wanted)
-    }
-
-    //--- Writing
-
-    /// The system as a manifest.
-    pub(super) fn text(&self) -> String {
-        let mut out = String::with_capacity(4_096);
-        let cpus: u64 = self.clusters.iter().map(|(size, _)| size).sum();
-        let _ = write!(
-            out,
-            "# {}\n[system]\nname = \"hostile\"\nboard = \"virt\"\ncpus = {cpus}\nstart = \"{}us\"\n",
-            self.title,
-            START / MICROSECOND
-        );
-        let mut next = 0;
-        for (index, (size, policy)) in self.clusters.iter().enumerate() {
-            let members: Vec<String> = (next..next + size).map(|cpu| cpu.to_string()).collect();
-            next += size;
-            let _ = write!(out, "\n[clusters.c{index}]\ncpus = [{}]\npolicy = \"{policy}\"\n", members.join(", "));
-        }
-        for (index, task) in self.tasks.iter().enumerate() {
-            if let Some(task) = task {
-                self.write_task(&mut out, index, task);
-            }
-        }
-        for (index, door) in self.endpoints.iter().enumerate() {
-            let Some(door) = door else { continue };
-            let _ = write!(out, "\n[endpoints.e{index}]\nserver = \"t{}\"\n", door.server);
-            if let Some((most, period)) = door.service {
-                let _ = writeln!(out, "service_max = \"{most}ns\"");
-                let _ = period.map(|period| writeln!(out, "service_period = \"{period}ns\""));
-            }
-        }
-        for (index, service) in self.services.iter().enumerate() {
-            let Some(service) = service else { continue };
-            let _ = write!(
-                out,
-                "\n[tasks.server{index}]\nbinary = \"apps/server\"\ncluster = \"c{}\"\nhandles.s{index} = \"endpoint s{index}: \
-                 receive\"\n",
-                service.cluster
-            );
-            self.write_calls(&mut out, &service.calls, true);
-            let _ = write!(
-                out,
-                "\n[endpoints.s{index}]\nserver = \"server{index}\"\nservice_max = \"{}ns\"\n",
-                service.most
-            );
-            let _ = service.period.map(|period| writeln!(out, "service_period = \"{period}ns\""));
-        }
-        for (index, event) in self.notifications.iter().enumerate() {
-            let Some(bound) = event else { continue };
-            let _ = write!(out, "\n[notifications.n{index}]\n");
-            let _ = bound.map(|task| writeln!(out, "bound = \"t{task}\""));
-        }
-        for (index, lock) in self.locks.iter().enumerate() {
-            let Some(lock) = lock.filter(|_| self.is_used(Of::Lock(index))) else { continue };
-            let _ = write!(
-                out,
-                "\n[engines.{}]\norder = \"{}\"\n",
-                self.lock_name(index),
-                if lock.fifo { "fifo" } else { "priority" }
-            );
-            if lock.grouped {
-                let _ = writeln!(out, "group = \"g{}{}\"", lock.cluster, if lock.device.is_some() { "d" } else { "" });
-            }
-            if let Some((number, watchdog)) = lock.device {
-                let _ = write!(out, "device = \"gpu\"\nindex = {number}\ninterrupt = \"gpu\"\n");
-                let _ = watchdog.map(|span| writeln!(out, "watchdog = \"{span}ns\""));
-                if self.keyed && number == 0 && !lock.grouped {
-                    out.push_str("arbiter = \"device\"\n");
-                }
-            }
-        }
-        for (index, pool) in self.pools.iter().enumerate() {
-            let Some(pool) = pool.filter(|_| self.is_used(Of::Pool(index))) else { continue };
-            let _ = write!(out, "\n[pools.p{index}]\nreplicas = {}\nadvice = \"{}\"\n", pool.replicas, pool.advice);
-            let _ = match pool.cluster {
-                None => writeln!(out, "limit = \"ck-omlp\""),
-                Some(of) if pool.limit == 0 => writeln!(out, "cluster = \"c{of}\"\nlimit = \"unlimited\""),
-                Some(of) => writeln!(out, "cluster = \"c{of}\"\nlimit = {}", pool.limit),
-            };
-            let _ = pool.watchdog.map(|span| writeln!(out, "watchdog = \"{span}ns\""));
-        }
-        if self.device
-            && self
-                .locks
-                .iter()
-                .enumerate()
-                .any(|(index, lock)| lock.is_some_and(|lock| lock.device.is_some()) && self.is_used(Of::Lock(index)))
-        {
-            let device =
-                if self.keyed { DEVICE.replace("[devices.gpu]\n", "[devices.gpu]\nsms = 4\n") } else { DEVICE.into() };
-            out.push_str(&device);
-        }
-        out
-    }
-
-    fn write_calls(&self, out: &mut String, calls: &[(usize, u64)], are_said: bool) {
-        for (service, times) in calls.iter().filter(|(service, _)| self.services[*service].is_some()) {
-            let _ = writeln!(out, "handles.s{service} = \"endpoint s{service}: call\"");
-            if are_said {
-                let _ = writeln!(out, "uses.s{service} = {{ times = {times} }}");
-            }
-        }
-    }
-
-    fn is_used(&self, of: Of) -> bool {
-        self.tasks.iter().flatten().any(|task| task.uses.iter().any(|one| one.of == of))
-    }
-
-    fn lock_name(&self, index: usize) -> String {
-        match self.locks[index].and_then(|lock| lock.device) {
-            Some((number, _)) => ENGINES[number].to_owned(),
-            None => format!("m{index}"),
-        }
-    }
-
-    fn name(&self, of: Of) -> String {
-        match of {
-            Of::Lock(index) => self.lock_name(index),
-            Of::Pool(index) => format!("p{index}"),
-        }
-    }
-
-    fn is_there(&self, of: Of) -> bool {
-        match of {
-            Of::Lock(index) => self.locks[index].is_some(),
-            Of::Pool(index) => self.pools[index].is_some(),
-        }
-    }
-
-    fn write_task(&self, out: &mut String, index: usize, task: &TaskDraft) {
-        let _ = write!(out, "\n[tasks.t{index}]\ncluster = \"c{}\"\n", task.cluster);
-        match task.class {
-            Class::RealTime => {
-                let _ = write!(
-                    out,
-                    "period = \"{}ns\"\nbudget = \"{}ns\"\ndeadline = \"{}ns\"\nwcet = \"{}ns\"\nphase = \"{}ns\"\nbacklog = {}\n",
-                    task.period, task.budget, task.deadline, task.expects, task.phase, task.backlog
-                );
-                if self.clusters[task.cluster].1 == "FP" {
-                    let _ = writeln!(out, "priority = {}", task.priority);
-                }
-                if task.sporadic {
-                    out.push_str("release = \"sporadic\"\n");
-                }
-                if task.wanted {
-                    out.push_str("hard = true\n");
-                    if task.sleeps > 0 {
-                        let _ = writeln!(out, "suspends = \"{}ns\"", task.sleeps);
-                    }
-                } else {
-                    let overrun = ["throttle", "signal", "early-release"][task.overrun];
-                    let _ = writeln!(out, "overrun = \"{overrun}\"");
-                    if task.early {
-                        out.push_str("early_release = true\n");
-                    }
-                    if task.covers {
-                        out.push_str("budget_covers = \"cpu+engines\"\n");
-                    }
-                }
-            }
-            Class::Service => {
-                let _ = writeln!(
-                    out,
-                    "class = \"service\"\nperiod = \"{}ns\"\nbudget = \"{}ns\"",
-                    task.period, task.budget
-                );
-            }
-            Class::Background(true) => {
-                let _ = writeln!(
-                    out,
-                    "class = \"background\"\nperiod = \"{}ns\"\nbudget = \"{}ns\"",
-                    task.period, task.budget
-                );
-            }
-            Class::Background(false) => out.push_str("class = \"background\"\n"),
-            Class::Passive => {}
-        }
-        let uses: Vec<&Use> = task.uses.iter().filter(|one| self.is_there(one.of)).collect();
-        let inside = |bit: u32| if !task.wanted && task.may_inside >> bit & 1 != 0 { " inside" } else { "" };
-        let [doors, events, locks] = [0, 1, 2].map(inside);
-        let _ = match task.wanted {
-            true => writeln!(out, "script = [{}]", self.script(task, &uses)),
-            false => writeln!(out, "binary = \"apps/anything\"\nsleeps_inside = {}", !inside(3).is_empty()),
-        };
-        for has in &task.handles {
-            let _ = match *has {
-                Has::Endpoint(door) => match self.endpoints[door] {
-                    Some(one) if one.server == index => {
-                        writeln!(out, "handles.e{door} = \"endpoint e{door}: call send receive grant{doors}\"")
-                    }
-                    Some(_) => writeln!(out, "handles.e{door} = \"endpoint e{door}: call send grant{doors}\""),
-                    None => Ok(()),
-                },
-                Has::Notification(event) if self.notifications[event].is_some() => {
-                    writeln!(out, "handles.n{event} = \"notification n{event}: signal wait grant{events}\"")
-                }
-                Has::Task(other, rights) if self.tasks[other].is_some() => {
-                    writeln!(out, "handles.t{other} = \"task t{other}: {rights}\"")
-                }
-                _ => Ok(()),
-            };
-        }
-        self.write_calls(out, &task.calls, task.class == Class::RealTime);
-        for one in uses {
-            let name = self.name(one.of);
-            let kind = if matches!(one.of, Of::Pool(_)) { "pool" } else { "engine" };
-            let _ = writeln!(out, "handles.{name} = \"{kind} {name}: acquire{locks}\"");
-            if one.silent {
-                continue;
-            }
-            let mut keys = format!("cpu = \"{}ns\"", one.cpu);
-            if kind == "engine" && one.times > 1 {
-                let _ = write!(keys, ", times = {}", one.times);
-            }
-            if one.operation > 0 {
-                let _ = write!(keys, ", operation = \"{}ns\"", one.operation);
-            }
-            let _ = writeln!(out, "uses.{name} = {{ {keys} }}");
-        }
-    }
-
-    /// What it does if it is as it declares: computes all it may, in parts, and holds what it uses for as long as it says.
-    fn script(&self, task: &TaskDraft, uses: &[&Use]) -> String {
-        let mut steps = Vec::new();
-        let mut left = task.computes;
-        let parts = uses.iter().map(|one| one.times).sum::<u64>() + 1;
-        let between = left.saturating_sub(uses.iter().map(|one| one.times * one.cpu).sum::<u64>()) / parts;
-        let calls = task.calls.iter().filter(|(service, _)| self.services[*service].is_some());
-        let calls = calls.flat_map(|(service, times)| (0..*times).map(move |_| format!("call s{service} 0ns")));
-        let mut inside: Vec<String> = if task.inside { calls.collect() } else { Vec::new() };
-        inside.extend((task.inside && task.sleeps > 0).then(|| format!("sleep {}ns", task.sleeps)));
-        let waits_inside = !inside.is_empty() && uses.iter().any(|one| one.times > 0);
-        for one in uses {
-            let name = self.name(one.of);
-            for _ in 0..one.times {
-                let hold = one.cpu.min(left.saturating_sub(between)) / 2;
-                if hold == 0 {
-                    break;
-                }
-                left -= between + 2 * hold;
-                let _ = [format!("burn {between}ns"), format!("acquire {name}"), format!("burn {hold}ns")]
-                    .map(|step| steps.push(step));
-                if one.operation > 0 {
-                    steps.push(format!("submit {name} {}ns gpu_done", one.operation));
-                }
-                steps.append(&mut inside);
-                steps.push(format!("burn {hold}ns"));
-                steps.push(format!("release {name}"));
-            }
-        }
-        // None of these, if they are among the steps already.
-        let waits_inside = waits_inside && inside.is_empty();
-        let calls = task.calls.iter().filter(|(service, _)| self.services[*service].is_some() && !waits_inside);
-        for (service, times) in calls {
-            for _ in 0..*times {
-                let part = left / 4;
-                left -= part;
-                steps.extend([format!("burn {part}ns"), format!("call s{service} 0ns")]);
-            }
-        }
-        if task.sleeps > 0 && !waits_inside {
-            steps.push(format!("burn {}ns", left / 2));
-            steps.push(format!("sleep {}ns", task.sleeps));
-            left -= left / 2;
-        }
-        steps.push(format!("burn {left}ns"));
-        let quoted: Vec<String> = steps.into_iter().map(|step| format!("\"{step}\"")).collect();
-        quoted.join(", ")
-    }
-}
-
-/// Something that can be left out.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Part {
-    Task(usize),
-    Endpoint(usize),
-    Notification(usize),
-    Lock(usize),
-    Pool(usize),
-    Service(usize),
 }
 
 impl TaskDraft {
@@ -938,44 +587,10 @@ impl TaskDraft {
             inside: false,
             may_inside: 0,
             wanted: false,
+            trusted: false,
             handles: Vec::new(),
             uses: Vec::new(),
             calls: Vec::new(),
         }
     }
 }
-
-/// The number in the name of a task.
-fn number_of(name: &str) -> Option<usize> {
-    name.strip_prefix('t')?.parse().ok()
-}
-
-const DEVICE: &str = "
-[tasks.gpu]
-binary = \"gpu-driver/gpu-driver\"
-cluster = \"c0\"
-class = \"service\"
-period = \"10ms\"
-budget = \"5ms\"
-
-[tasks.gpu.handles]
-line = \"interrupt gpu: acknowledge\"
-event = \"notification gpu_event: wait\"
-tables = \"region tables: read write physical\"
-
-[notifications.gpu_event]
-
-[interrupts.gpu]
-line = 112
-notification = \"gpu_event\"
-cluster = \"c0\"
-edge = true
-
-[devices.gpu]
-driver = \"gpu\"
-firmware = \"engine-core\"
-memory = \"64KiB\"
-
-[regions.tables]
-bytes = \"16KiB\"
-";

@@ -252,6 +252,8 @@ const WARNED: u64 = 6;
 /// When a simulation begins at the latest, and the longest period in one, nanoseconds: what is longer takes a host too long.
 const LATEST: u64 = 50_000_000;
 const LONGEST_PERIOD: u64 = 500_000_000;
+/// What a script that begins again computes at least in between, nanoseconds.
+const ROUND: u64 = 10_000;
 /// How long a simulation is: so many of the longest period of its system,
 const LONGEST: [u64; 2] = [2, 5];
 /// or between them, so many of the shortest.
@@ -302,7 +304,7 @@ pub fn replay(manifest: &Manifest, (seed, number): (u64, u64), kernel: Which) ->
 pub fn manifest(seed: u64, number: u64) -> Result<String, String> {
     let mut ignored = HostileReport::default();
     let found = ignored.find((seed, number), Which::default());
-    found.map(|admitted| tree::text(&admitted.tree)).map_err(|why| format!("seed {seed}, number {number}: {why}"))
+    found.map(|admitted| admitted.manifest.text).map_err(|why| format!("seed {seed}, number {number}: {why}"))
 }
 
 thread_local! {
@@ -335,9 +337,9 @@ impl HostileReport {
                 Ok(Outcome { wrong: Some((fault, _)), .. }) if shrinks => shrunk(&tree, &fault, (seed, number), kernel),
                 Ok(outcome) => {
                     if let Some(coverage) = self.coverage.as_mut().filter(|_| !outcome.proved.is_empty()) {
-                        coverage.prove(&tree);
+                        coverage.prove(&tree::parse(&manifest.text));
                     }
-                    (tree::text(&tree), outcome)
+                    (manifest.text, outcome)
                 }
                 Err(what) => {
                     self.failures.push(Wrong { seed, number, what });
@@ -397,8 +399,8 @@ impl HostileReport {
             if warns_from.is_some_and(|from| round >= from) {
                 warn(&mut tree);
             }
-            tree::keep_word(&mut tree);
-            let text = tree::text(&tree);
+            let whole = tree::keeping_word(&tree);
+            let text = tree::text(&whole);
             let errors = match parse(&text) {
                 Ok(manifest) => match runs(&manifest) {
                     Ok(()) if proved(&manifest.system, kernel.analysed(number), None).contains(&true) => {
@@ -417,7 +419,7 @@ impl HostileReport {
             let is_granted = |granted: Granted| errors.0.iter().all(|error| granted.refuses(&error.reason));
             if kernel.granted.is_some_and(is_granted) {
                 warn(&mut tree);
-                let manifest = parse(&tree::text(&tree)).map_err(|errors| errors.to_string())?;
+                let manifest = parse(&tree::text(&tree::keeping_word(&tree))).map_err(|errors| errors.to_string())?;
                 runs(&manifest)?;
                 return Ok(Admitted { tree, manifest, by_grant: true });
             }
@@ -531,7 +533,13 @@ fn jobs(system: &Resolved) -> impl Iterator<Item = &Reservation> {
 fn runs(manifest: &Manifest) -> Result<(), String> {
     let system = &manifest.system;
     let longest = jobs(system).map(|one| one.period.max(one.phase)).max().unwrap_or(0);
-    if system.start > LATEST || longest > LONGEST_PERIOD {
+    let burns = |step: &Step| if step.operation == operation::BURN { step.value } else { 0 };
+    let rounds = |steps: &[Step]| {
+        let end = steps.iter().position(|step| step.operation == operation::REPEAT)?;
+        Some(steps[..end].iter().map(burns).fold(0, u64::saturating_add))
+    };
+    let turns = system.tasks.iter().flat_map(|task| [rounds(&task.script), rounds(&task.model)]).flatten();
+    if system.start > LATEST || longest > LONGEST_PERIOD || turns.min().is_some_and(|round| round < ROUND) {
         return Err("it takes too long".to_owned());
     }
     let packed = manifest.pack_tables(PackOptions { cpu_stride: 1, managed: None });
@@ -550,8 +558,8 @@ fn shrunk(tree: &Table, fault: &Fault, origin: (u64, u64), kernel: Which) -> (St
     let mut last = Outcome::default();
     let mut shows = |mut tree: Table| {
         for _ in 0..ROUNDS {
-            tree::keep_word(&mut tree);
-            let text = tree::text(&tree);
+            let whole = tree::keeping_word(&tree);
+            let text = tree::text(&whole);
             match parse(&text) {
                 Ok(manifest) => {
                     runs(&manifest).ok()?;
@@ -575,7 +583,7 @@ fn shrunk(tree: &Table, fault: &Fault, origin: (u64, u64), kernel: Which) -> (St
     let least = shrink::shrink(tree, &mut shows);
     // Once more, for what happens in it.
     _ = shows(least.clone());
-    (tree::text(&least), last)
+    (tree::text(&tree::keeping_word(&least)), last)
 }
 
 //--- Simulation
@@ -644,6 +652,9 @@ fn run(manifest: &Manifest, (seed, number): (u64, u64), kernel: Which) -> Result
     for (index, task) in metrics.tasks.iter().enumerate() {
         let Some(reservation) = system.tasks[index].reservation.filter(|_| proved[index]) else { continue };
         let one = &system.reservations[reservation];
+        if is_drained(system, index, one) {
+            continue;
+        }
         let is_sporadic = one.release == release::SPORADIC;
         let uses =
             |kinds: u32| system.handles.iter().any(|handle| handle.task as usize == index && handle.kind == kinds);
@@ -691,6 +702,14 @@ fn run(manifest: &Manifest, (seed, number): (u64, u64), kernel: Which) -> Result
         }
     }
     Ok(outcome)
+}
+
+/// Whether a task is a supervisor whose budget may run dry: what it watches begins on that, for `start_within` each at most, and may compute all the while. No bound
+/// has that yet.
+fn is_drained(system: &Resolved, task: usize, own: &Reservation) -> bool {
+    let watched = system.policies.iter().filter(|policy| system.supervisor == Some(task) && policy.at_most != 0);
+    let beginning: u64 = watched.map(|policy| u64::from(policy.start_within) * 1_000).sum();
+    own.execution.saturating_add(beginning) > own.budget
 }
 
 /// Which tasks are proved, with what paths of the kernel cost, and with a condition taken for granted.

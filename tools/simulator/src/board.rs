@@ -293,7 +293,8 @@ impl Board {
                 let (number, context) = place(user);
                 let at_boot = match (shares, engine.is_some_and(|engine| engine.sharer_plus_one != 0)) {
                     (true, true) => Page::ReadOnly,
-                    (false, _) if managed => Page::Nothing,
+                    // Without a device there is no doorbell, managed or not.
+                    (false, _) if managed || context == 0 => Page::Nothing,
                     _ => Page::Doorbell,
                 };
                 DeviceUse {

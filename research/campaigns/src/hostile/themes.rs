@@ -10,7 +10,8 @@ use super::tree::{is, names, nanoseconds, task, time};
 use crate::blocking::graphs::edges;
 
 /// All themes, and of how many systems one has each.
-const THEMES: [(u64, fn(&mut Table, &mut Source)); 4] = [(3, graphs), (4, lives), (4, steps), (6, clients)];
+const THEMES: [(u64, fn(&mut Table, &mut Source)); 8] =
+    [(3, graphs), (4, lives), (4, steps), (6, clients), (2, devices), (3, tokens), (6, regions), (4, uses)];
 
 const MICROSECOND: u64 = 1_000;
 const MILLISECOND: u64 = 1_000_000;
@@ -195,9 +196,15 @@ fn lives(tree: &mut Table, source: &mut Source) {
     let period = source.pick(&[2, 5, 10, 20]) * MILLISECOND;
     if !one_in(source, 8) {
         insert(&mut watcher, "period", nanoseconds(period));
-        insert(&mut watcher, "budget", nanoseconds(period / source.draw(4, 20)));
+        let own = period / source.draw(10, 20);
+        insert(&mut watcher, "wcet", nanoseconds(own));
+        // What begins does so on its budget.
+        insert(&mut watcher, "budget", nanoseconds((own + beginning).min(period)));
         match source.draw(0, 4) {
-            0 => insert(&mut watcher, "class", "service"),
+            0 => {
+                watcher.remove("wcet");
+                insert(&mut watcher, "class", "service");
+            }
             _ => insert(&mut watcher, "hard", true),
         }
         let suspends = if one_in(source, 4) { beginning / 2 } else { beginning };
@@ -405,11 +412,14 @@ fn sharer(tree: &mut Table, source: &mut Source, engine: &str, sharing: &[String
         if one_in(source, 2) {
             insert(&mut made, "weight", source.pick(&[1, 2, 1_024]));
         }
-        if one_in(source, 3) {
-            insert(&mut made, "manager", sharing[0].clone());
+        // Whoever is let in does not say who is.
+        let others = strangers(tree).into_iter().find(|name| !sharing.contains(name));
+        if let Some(manager) = others.filter(|_| one_in(source, 2)) {
+            insert(&mut made, "manager", manager);
         }
         if one_in(source, 3) {
-            insert(&mut made, "within", source.pick(&["sharer", "manager"]));
+            let by = if made.contains_key("manager") { source.pick(&["sharer", "manager"]) } else { "sharer" };
+            insert(&mut made, "within", by);
         }
         insert(section(tree, "groups"), &format!("{group}-{engine}"), made);
     }
@@ -419,6 +429,254 @@ fn sharer(tree: &mut Table, source: &mut Source, engine: &str, sharing: &[String
         insert(share, "group", format!("{}-{engine}", ["outer", "inner"][place % 2]));
         if one_in(source, 2) {
             insert(share, "weight", source.draw(1, 1_024) as i64);
+        }
+    }
+}
+
+//--- Devices
+
+/// Gives devices more keys: how they share SMs and contexts, and how far they are from each other.
+fn devices(tree: &mut Table, source: &mut Source) {
+    let all = names(tree, "devices");
+    for name in &all {
+        let one = section(section(tree, "devices"), name);
+        if one_in(source, 3) {
+            insert(one, "copy_engines", 2);
+        }
+        if one_in(source, 3) {
+            insert(one, "contexts", source.draw(7, 16) as i64);
+        }
+        if one_in(source, 3) {
+            insert(one, "counters", one_in(source, 2));
+        }
+        match source.draw(0, 3) {
+            0 => insert(one, "switch", source.pick(&["0ns", "1us", "50us"])),
+            1 => insert(one, "preemptible", true),
+            2 => {
+                insert(one, "sms", source.pick(&[1, 2, 4, 16]));
+                let preemption = source.pick(&["switch", "switch", "drain", "drain-then-switch"]);
+                insert(one, "preemption", preemption);
+                if preemption == "drain-then-switch" {
+                    insert(one, "drain_limit", source.pick(&["1us", "100us", "1ms"]));
+                }
+            }
+            _ => {}
+        }
+    }
+    if !all.is_empty() && one_in(source, 3) {
+        let row =
+            |at: usize| (0..all.len()).map(|to| Value::from(if to == at { 100 } else { 250 })).collect::<Vec<_>>();
+        let rows: Vec<Value> = (0..all.len()).map(|at| row(at).into()).collect();
+        insert(section(tree, "system"), "distance", rows);
+    }
+    for name in names(tree, "interrupts").iter().filter(|_| one_in(source, 3)).cloned().collect::<Vec<_>>() {
+        let one = section(section(tree, "interrupts"), &name);
+        one.remove("cluster");
+        insert(one, "cpu", 0);
+    }
+    if one_in(source, 4) {
+        sessions(tree, source);
+    }
+}
+
+/// Lets clients without a lock open their contexts themselves.
+fn sessions(tree: &mut Table, source: &mut Source) {
+    let Some(device) = names(tree, "devices").first().cloned() else { return };
+    let mut server = Table::new();
+    insert(&mut server, "binary", "gpu-driver/sessions");
+    insert(&mut server, "cluster", "c0");
+    insert(section(&mut server, "handles"), "sessions", "endpoint sessions: receive");
+    insert(section(tree, "tasks"), "server-of-sessions", server);
+    let mut endpoint = Table::new();
+    insert(&mut endpoint, "server", "server-of-sessions");
+    insert(section(tree, "endpoints"), "sessions", endpoint);
+    let mut sessions = Table::new();
+    insert(&mut sessions, "endpoint", "sessions");
+    for key in ["contexts", "each"] {
+        if one_in(source, 2) {
+            insert(&mut sessions, key, source.draw(1, 3) as i64);
+        }
+    }
+    insert(section(section(tree, "devices"), &device), "sessions", sessions);
+    let shares = |one: &Table| {
+        one.get("handles").and_then(Value::as_table).is_some_and(|handles| {
+            handles.values().any(|handle| handle.as_str().is_some_and(|text| text.ends_with(": share")))
+        })
+    };
+    for name in strangers(tree) {
+        if task(tree, &name).is_some_and(|one| shares(one)) {
+            give(tree, &name, "sessions", "endpoint sessions: call".to_owned());
+        }
+    }
+}
+
+//--- Tokens
+
+/// Lets all who use an engine hold it with a token of a pool of their own: of one device, or of several of which each has as many.
+fn tokens(tree: &mut Table, source: &mut Source) {
+    let all = names(tree, "engines");
+    let of_device = |tree: &mut Table, name: &String| {
+        section(section(tree, "engines"), name).get("device").and_then(Value::as_str).map(str::to_owned)
+    };
+    let Some(engine) = all.iter().find(|name| of_device(tree, name).is_some() && one_in(source, 2)).cloned() else {
+        return total(tree, source);
+    };
+    let Some(device) = of_device(tree, &engine) else { return };
+    let mut cluster = None;
+    for name in names(tree, "tasks") {
+        let Some(one) = task(tree, &name) else { continue };
+        let uses = one.get("handles").and_then(|handles| handles.get(&engine)?.as_str()).is_some();
+        if !uses {
+            continue;
+        }
+        cluster = one.get("cluster").and_then(Value::as_str).map(str::to_owned).or(cluster);
+        insert(section(one, "handles"), "tokens", "pool tokens: acquire");
+        let hold = one.get("uses").and_then(|uses| uses.get(&engine)?.as_table()).and_then(|uses| time(uses, "cpu"));
+        let mut token = Table::new();
+        insert(&mut token, "cpu", nanoseconds(hold.unwrap_or(MICROSECOND)));
+        let uses = section(one, "uses");
+        insert(uses, "tokens", token);
+        if let Some(Value::Table(held)) = uses.get_mut(&engine) {
+            insert(held, "within", "tokens");
+            held.remove("times");
+        }
+        if let Some(Value::Array(script)) = one.get_mut("script") {
+            let with_token = |step: &Value| match step.as_str() {
+                Some(text) if text == format!("acquire {engine}") => vec!["acquire tokens".into(), step.clone()],
+                Some(text) if text == format!("release {engine}") => vec![step.clone(), "release tokens".into()],
+                _ => vec![step.clone()],
+            };
+            // One hold, as there is one token in each job.
+            let first = script.iter().position(|step| step.as_str() == Some(&format!("release {engine}")));
+            let after = first.map_or(script.len(), |first| first + 1);
+            let rest = script.split_off(after);
+            let own = [&engine, "gpu_done"];
+            let is_other = |step: &&Value| !step.as_str().is_some_and(|text| own.iter().any(|own| text.contains(*own)));
+            script.extend(rest.iter().filter(is_other).cloned().collect::<Vec<_>>());
+            *script = script.iter().flat_map(with_token).collect();
+        }
+    }
+    let Some(cluster) = cluster else { return };
+    let mut pool = Table::new();
+    insert(&mut pool, "replicas", source.draw(1, 2) as i64);
+    if one_in(source, 3) {
+        insert(&mut pool, "limit", source.pick(&["r2dglp", "unlimited", "ck-omlp"]));
+    }
+    if pool.get("limit") != Some(&"ck-omlp".into()) {
+        insert(&mut pool, "cluster", cluster);
+    }
+    if one_in(source, 2) {
+        insert(&mut pool, "devices", vec![Value::from(device)]);
+    }
+    if one_in(source, 3) {
+        insert(&mut pool, "advice", source.pick(&["none", "affinity", "random"]));
+    }
+    if one_in(source, 3) {
+        insert(&mut pool, "shortest", source.pick(&["requests", "lengths"]));
+    }
+    insert(section(tree, "pools"), "tokens", pool);
+    insert(section(section(tree, "engines"), &engine), "pool", "tokens");
+}
+
+/// Limits how many requests some pools have in all queues.
+fn total(tree: &mut Table, source: &mut Source) {
+    for name in names(tree, "pools") {
+        let one = section(section(tree, "pools"), &name);
+        let replicas = one.get("replicas").and_then(Value::as_integer).unwrap_or(1);
+        let limit = one.get("limit").and_then(Value::as_integer).unwrap_or(1);
+        insert(one, "total_limit", source.draw(1, (replicas * limit).unsigned_abs().max(1)) as i64);
+        if one_in(source, 3) {
+            insert(one, "shortest", source.pick(&["requests", "lengths"]));
+        }
+    }
+}
+
+//--- Regions
+
+/// Gives memory to strangers and to tasks that do as they declare; some of it may be lent.
+fn regions(tree: &mut Table, source: &mut Source) {
+    let tasks = names(tree, "tasks");
+    for place in 0..source.draw(1, 3) {
+        let name = format!("r{place}");
+        let mut region = Table::new();
+        insert(&mut region, "bytes", source.pick(&["4KiB", "64KiB"]));
+        if one_in(source, 3) {
+            insert(&mut region, "cached", one_in(source, 2));
+        }
+        insert(section(tree, "regions"), &name, region);
+        for task in tasks.iter().filter(|name| name.starts_with('t')) {
+            let rights = ["read", "read write", "read map", "read write physical", "read lend", "read write lent"];
+            if one_in(source, 3) {
+                give(tree, task, &name, format!("region {name}: {}", source.pick(&rights)));
+            }
+        }
+    }
+}
+
+//--- Uses
+
+/// Says of holds the same in other words, and has engines work in other ways: both of a group at once, nobody told of the end; and scripts of servers.
+fn uses(tree: &mut Table, source: &mut Source) {
+    for name in names(tree, "tasks") {
+        let Some(one) = task(tree, &name) else { continue };
+        if name.starts_with("server") && !one.contains_key("uses") && one_in(source, 2) {
+            one.remove("binary");
+            insert(one, "script", vec![Value::from(format!("serve {}", name.replace("server", "s")))]);
+            continue;
+        }
+        for used in one.get_mut("uses").and_then(Value::as_table_mut).into_iter().flat_map(|uses| uses.iter_mut()) {
+            let Some(used) = used.1.as_table_mut() else { continue };
+            let times = used.get("times").and_then(Value::as_integer).unwrap_or(1).unsigned_abs();
+            if let Some(operation) = time(used, "operation").filter(|_| one_in(source, 2)) {
+                insert(used, "operations", nanoseconds(times * operation));
+                if one_in(source, 2) {
+                    insert(used, "commands", source.draw(1, 3) as i64);
+                    insert(used, "block", nanoseconds(operation));
+                }
+            }
+        }
+        if let Some(Value::Array(script)) = one.get_mut("script") {
+            for step in script {
+                let words: Vec<&str> = step.as_str().unwrap_or_default().split(' ').collect();
+                if let ["submit", engine, span, _] = words[..]
+                    && one_in(source, 4)
+                {
+                    *step = format!("start {engine} {span}").into();
+                }
+            }
+        }
+    }
+    together(tree, source);
+}
+
+/// Lets a task acquire two engines of a group at once.
+fn together(tree: &mut Table, source: &mut Source) {
+    for name in names(tree, "tasks") {
+        let Some(one) = task(tree, &name) else { continue };
+        let used: Vec<String> = one.get("uses").and_then(Value::as_table).map_or_else(Vec::new, |uses| {
+            uses.iter().filter(|(_, used)| used.get("operation").is_some()).map(|(name, _)| name.clone()).collect()
+        });
+        let [first, second] = used.as_slice() else { continue };
+        let (first, second) = (first.clone(), second.clone());
+        if !one.contains_key("script") || one_in(source, 2) {
+            continue;
+        }
+        let uses = section(one, "uses");
+        insert(section(uses, &first), "with", second.clone());
+        insert(section(uses, &first), "times", 1);
+        uses.remove(&second);
+        if let Some(Value::Array(script)) = one.get_mut("script") {
+            let own = format!("acquire {first}");
+            let Some(start) = script.iter().position(|step| step.as_str() == Some(&own)) else { continue };
+            let end = format!("release {first}");
+            let Some(end) = script.iter().position(|step| step.as_str() == Some(&end)) else { continue };
+            script[start] = format!("acquire {first} {second}").into();
+            let burns = |step: &&Value| step.as_str().is_some_and(|text| text.starts_with("burn "));
+            let rest = script.split_off(end + 1);
+            let before = script[..start].iter().filter(burns).cloned();
+            let steps: Vec<Value> =
+                before.chain(script[start..].iter().cloned()).chain(rest.iter().filter(burns).cloned()).collect();
+            *script = steps;
         }
     }
 }

@@ -208,8 +208,14 @@ fn scale(task: &mut Table, part: u64, of: u64) {
     }
 }
 
-/// Lets tasks that others rely on do as they declare, whatever has been said of them.
-pub(super) fn keep_word(tree: &mut Table) {
+/// The same system, whose tasks do as they declare if others rely on them, whatever has been said of these.
+pub(super) fn keeping_word(tree: &Table) -> Table {
+    let mut tree = tree.clone();
+    keep_word(&mut tree);
+    tree
+}
+
+fn keep_word(tree: &mut Table) {
     let named = |table: Option<&Value>, key: &str| table.and_then(|table| table.get(key)?.as_str()).map(str::to_owned);
     let devices = tree.get("devices").and_then(Value::as_table).into_iter().flatten();
     let drivers: Vec<String> = devices.filter_map(|(_, device)| named(Some(device), "driver")).collect();

@@ -40,6 +40,8 @@ struct Sums {
     services: Vec<(usize, u64)>,
     /// CPU time, that of its servers apart.
     cpu: u64,
+    /// Locks that it still has at its end.
+    kept: Vec<Lock>,
     /// It begins again and never completes.
     is_endless: bool,
 }
@@ -199,6 +201,7 @@ fn sums(system: &Resolved, task: usize) -> Sums {
             _ => {}
         }
     }
+    sums.kept = open.iter().map(|hold| hold.lock).collect();
     sums.holds.append(&mut open);
     sums
 }
@@ -297,6 +300,10 @@ fn excesses(system: &Resolved, task: usize) -> Vec<Excess> {
     for (lock, what) in &sums.inside {
         let held = words(system, *lock);
         add(On::Others(*lock), format!("`{name}` {what} while it holds {held}, and that is in no bound on the hold"));
+    }
+    for lock in &sums.kept {
+        let held = words(system, *lock);
+        add(On::Lock(*lock), format!("`{name}` does not give back {held}, and that is in no bound on the hold"));
     }
     let users = system.engine_users.iter().zip(&system.engine_holds);
     for (user, said) in users.filter(|(user, _)| user.task as usize == task) {

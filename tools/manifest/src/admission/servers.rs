@@ -592,13 +592,20 @@ impl<'a> Waiting<'a> {
         let needed: Vec<usize> = works.iter().copied().chain(drivers).collect();
         let stops = |handle: &&image::Handle| {
             let (by, target) = (handle.task as usize, handle.object as usize);
-            let does = !self.is_scripted(by) || self.steps(by, operation::STOP).any(|other| other == target);
             let is_trusted = system.keeps_word[by] || system.supervisor == Some(by);
-            does && !is_trusted && by != target && needed.contains(&target)
+            let does = !self.is_scripted(by) || self.steps(by, operation::STOP).any(|other| other == target);
+            // A script that ends the task itself ends it, whoever trusts it. Servers and drivers may have further lives, and a trusted one knows when.
+            let is_certain = self.is_scripted(by) && target == task;
+            does && (is_certain || !is_trusted && by != target) && needed.contains(&target)
         };
         let found = stopping.find(stops)?;
-        let (by, target) = (self.name(found.task as usize), self.name(found.object as usize));
-        Some(format!("`{by}` may end `{target}`; is it `hard`, or to be `trusted`?"))
+        let (by, target) = (found.task as usize, self.name(found.object as usize));
+        let is_told = system.keeps_word[by];
+        let by = self.name(by);
+        Some(match is_told {
+            true => format!("`{by}` ends `{target}`, as its script says"),
+            false => format!("`{by}` may end `{target}`; is it `hard`, or to be `trusted`?"),
+        })
     }
 
     /// Whether keys of `other` are always later than those of `task`, of the same cluster.

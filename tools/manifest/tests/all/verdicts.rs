@@ -299,6 +299,16 @@ handles = { a = "task a: stop", server = "task server: stop" }
     let binary = tables.replace(r#"script = ["sleep 5ms", "stop a", "stop server"]"#, "binary = \"apps/attacker\"");
     let handles = r#"handles = { a = "task a: stop", server = "task server: stop" }"#;
     breaks(&binary, (handles, ""), "a", (Origin::Others, "`killer` may end `a`"));
+    // That others trust it, or that it is the task itself, changes nothing of what a script does.
+    let trusted = own.replace("class = \"background\"", "class = \"background\"\ntrusted = true");
+    breaks(&trusted, (r#", "stop a""#, ""), "a", (Origin::Others, "`killer` ends `a`, as its script says"));
+    let itself = own.replace(
+        r#"handles = { s = "endpoint s: call" }"#,
+        r#"handles = { s = "endpoint s: call", a = "task a: stop" }"#,
+    );
+    let itself =
+        itself.replace(r#""call s 100us"]"#, r#""call s 100us", "stop a"]"#).replace(r#"5ms", "stop a""#, r#"5ms""#);
+    breaks(&itself, (r#"100us", "stop a""#, r#"100us""#), "a", (Origin::Others, "`a` ends `a`, as its script says"));
 }
 
 #[test]

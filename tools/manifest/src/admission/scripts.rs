@@ -40,6 +40,8 @@ struct Sums {
     services: Vec<(usize, u64)>,
     /// CPU time, that of its servers apart.
     cpu: u64,
+    /// It has an engine work that it does not hold.
+    works_without: bool,
     /// Locks that it still has at its end.
     kept: Vec<Lock>,
     /// It begins again and never completes.
@@ -193,8 +195,9 @@ fn sums(system: &Resolved, task: usize) -> Sums {
                     }
                     Lock::Pool(_) => false,
                 };
-                if let Some(hold) = open.iter_mut().rev().find(works) {
-                    hold.operations = hold.operations.saturating_add(step.value);
+                match open.iter_mut().rev().find(works) {
+                    Some(hold) => hold.operations = hold.operations.saturating_add(step.value),
+                    None => sums.works_without = true,
                 }
             }
             operation::REPEAT => sums.is_endless = true,
@@ -367,6 +370,18 @@ fn excesses(system: &Resolved, task: usize) -> Vec<Excess> {
             // The end of a job is in its budget, too.
             let [does, budget] = [sums.cpu, one.budget].map(milliseconds);
             add(On::Own, format!("its script computes for {does}, and its budget is {budget}"));
+        } else if sums.cpu > one.execution {
+            // Whether its budget is enough for what others take of it follows from that.
+            let [does, wcet] = [sums.cpu, one.execution].map(milliseconds);
+            let locks = sums.holds.iter().map(|hold| On::Lock(hold.lock));
+            let endpoints = sums.services.iter().map(|(endpoint, _)| On::Endpoint(*endpoint));
+            for on in locks.chain(endpoints) {
+                add(on, format!("the script of `{name}` computes for {does}, and its `wcet` is {wcet}"));
+            }
+        }
+        let shares = system.shared_users.iter().any(|user| user.task as usize == task);
+        if sums.works_without && system.managed && !shares {
+            add(On::Own, "its script has an engine work that it does not hold, and faults there".to_owned());
         }
     }
     found

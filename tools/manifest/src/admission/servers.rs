@@ -547,7 +547,37 @@ impl<'a> Waiting<'a> {
                 }
             }
         }
-        self.ended(task)
+        self.ended(task).or_else(|| self.unheard(task))
+    }
+
+    /// Who may take from the driver of a device that `task` uses the notice that an operation has ended.
+    fn unheard(&self, task: usize) -> Option<String> {
+        let system = self.system;
+        let engines = system.engine_users.iter().filter(|user| user.task as usize == task);
+        let devices = engines.filter_map(|user| system.engine_places[user.engine as usize]);
+        let mut found = devices.flat_map(|(device, _)| {
+            let driver = system.devices[device].driver;
+            let interrupts = self.handles(driver, kind::INTERRUPT, rights::ACKNOWLEDGE);
+            let notified = interrupts.map(|handle| system.interrupts[handle.object as usize].1.notification);
+            // A driver of two tasks leaves the wait to the other one.
+            let own =
+                move |at: &u32| self.handles(driver, kind::NOTIFICATION, rights::WAIT).any(|one| one.object == *at);
+            notified.filter(own).flat_map(move |notification| {
+                let is_it = move |one: &&image::Handle| {
+                    let may = one.rights & (rights::WAIT | rights::GRANT) != 0;
+                    one.kind == kind::NOTIFICATION && one.object == notification && may && one.task as usize != driver
+                };
+                let others = system.handles.iter().filter(is_it).map(|one| one.task as usize);
+                others.map(move |other| (other, driver, notification as usize))
+            })
+        });
+        let waits = |(other, _, notification): &(usize, usize, usize)| {
+            !self.is_scripted(*other) || self.steps(*other, operation::WAIT).any(|at| at == *notification)
+        };
+        let (who, driver, notification) = found.find(waits)?;
+        let (who, driver) = (self.name(who), self.name(driver));
+        let notification = &system.notifications[notification].0;
+        Some(format!("`{who}` may wait for `{notification}`, and then the driver `{driver}` does not hear of it"))
     }
 
     /// Who may keep `task` waiting for a free frame of an object that it writes: a reader, those whose tokens that waits for, and those who may keep one of these waiting. How far

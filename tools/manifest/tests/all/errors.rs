@@ -635,3 +635,11 @@ fn no_more_handles_may_be_given_than_the_kernel_keeps_track_of() {
     // The first that is too many is the second of the last task.
     assert_eq!(text(17).as_deref(), Some("m.toml:311: more than 256 handles with the right `grant`"));
 }
+
+#[test]
+fn a_script_has_no_mutex_work() {
+    let text = "[system]\nname = \"x\"\nboard = \"virt\"\ncpus = 1\n[tasks.a]\nscript = [\"start m 1ms\"]\nclass = \"background\"\n\
+                handles = { m = \"engine m: acquire\" }\n[engines.m]\n";
+    let expected = "m.toml:6: step `start m 1ms`: engine `m` is of no device, so nothing works there";
+    assert_eq!(parse(text).err().as_deref(), Some(expected));
+}

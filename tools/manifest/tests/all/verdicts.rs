@@ -425,3 +425,83 @@ service_max = "100us"
     let why = (Origin::Counted, "`suspends` of `watcher` is shorter than their `start_within` in sum, 10.000 ms");
     breaks(tables, ("500us\"\nhard", "10ms\"\nhard"), "watcher", why);
 }
+
+const WORKS: &str = r#"
+[tasks.a]
+script = ["acquire ee", "submit ee 100us gpu_done", "release ee"]
+period = "10ms"
+budget = "2ms"
+hard = true
+handles = { ee = "engine ee: acquire" }
+uses.ee = { operation = "100us" }
+[tasks.other]
+binary = "apps/attacker"
+class = "background"
+handles = { event = "notification gpu: wait" }
+[tasks.gpu]
+binary = "gpu-driver/gpu-driver"
+class = "service"
+period = "10ms"
+budget = "1ms"
+handles = { line = "interrupt gpu: acknowledge", event = "notification gpu: wait", tables = "region gpu: read write physical" }
+[notifications.gpu]
+[interrupts.gpu]
+line = 112
+notification = "gpu"
+[devices.gpu]
+driver = "gpu"
+firmware = "engine-core"
+memory = "64KiB"
+[engines.ee]
+device = "gpu"
+index = 0
+interrupt = "gpu"
+[regions.gpu]
+bytes = "64KiB"
+"#;
+
+#[test]
+fn whoever_waits_for_the_interrupts_of_a_driver_keeps_its_clients_waiting() {
+    let right = r#"handles = { event = "notification gpu: wait" }"#;
+    let why = "`other` may wait for `gpu`, and then the driver `gpu` does not hear of it";
+    breaks(WORKS, (right, ""), "a", (Origin::Others, why));
+    // Where the driver leaves the wait to another task, that is part of it.
+    let left =
+        WORKS.replace(r#"event = "notification gpu: wait", tables"#, r#"event = "notification gpu: signal", tables"#);
+    let left = left.replace("gpu-driver/gpu-driver", "apps/driver");
+    assert_eq!(missing(&system("admission = \"warn\"", &left), "a"), []);
+}
+
+#[test]
+fn a_script_has_only_engines_work_that_it_holds_and_gives_back_what_it_holds() {
+    let alone = WORKS.replace(r#"handles = { event = "notification gpu: wait" }"#, "");
+    let held = r#"["acquire ee", "submit ee 100us gpu_done", "release ee"]"#;
+    let without = alone.replace(held, r#"["submit ee 100us gpu_done"]"#);
+    let why = "its script has an engine work that it does not hold, and faults there";
+    breaks(&without, (r#"["submit ee 100us gpu_done"]"#, held), "a", (Origin::Counted, why));
+    let kept = alone.replace(r#", "release ee"]"#, "]");
+    let why = "`a` does not give back engine `ee`, and that is in no bound on the hold";
+    breaks(&kept, (r#"gpu_done"]"#, r#"gpu_done", "release ee"]"#), "a", (Origin::Counted, why));
+}
+
+#[test]
+fn a_script_that_calls_computes_no_more_than_its_wcet() {
+    let tables = r#"
+[tasks.a]
+script = ["call s 100us", "burn 1900us"]
+period = "10ms"
+budget = "2ms"
+wcet = "1ms"
+hard = true
+handles = { s = "endpoint s: call" }
+uses.s = {}
+[tasks.server]
+script = ["serve s"]
+handles = { s = "endpoint s: receive" }
+[endpoints.s]
+server = "server"
+service_max = "100us"
+"#;
+    let why = "the script of `a` computes for 1.900 ms, and its `wcet` is 1.000 ms";
+    breaks(tables, ("burn 1900us", "burn 900us"), "a", (Origin::Counted, why));
+}

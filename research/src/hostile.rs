@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use fusee_campaigns::draws::{Draws, Wrong};
-use fusee_campaigns::hostile::{self, Granted, HostileOptions, HostileReport, Which};
+use fusee_campaigns::hostile::{self, Coverage, Granted, HostileOptions, HostileReport, PAIRS, Which};
 use fusee_kernel_core::Planted;
 use fusee_manifest::Manifest;
 use fusee_simulator::Overheads;
@@ -100,12 +100,16 @@ pub fn hostile(arguments: &HostileArguments) -> Result<bool> {
         None => simulate(seed, number, systems, (kernel, *coverage)),
     };
     print!("{report}");
-    if let Some(coverage) = &report.coverage {
+    let is_covered = report.coverage.as_ref().is_none_or(|coverage| {
         print!("{coverage}");
-        coverage.missing().iter().for_each(|(key, drawn)| println!("missing: {key}, drawn in {drawn} systems"));
-        println!("{} of pairs missing", coverage.missing_pairs().len());
-    }
+        let missing = uncovered(coverage);
+        missing.iter().for_each(|missing| println!("{missing}"));
+        missing.is_empty()
+    });
     let good = report.violations.is_empty() && report.failures.is_empty();
+    if !is_covered {
+        println!("{}", report::red("Not all keys of manifests were drawn."));
+    }
     if !good && report.systems == 0 && arguments.manifest.is_some() {
         bail!("nothing was simulated");
     }
@@ -116,7 +120,19 @@ pub fn hostile(arguments: &HostileArguments) -> Result<bool> {
             false => report::red("What is proved does not hold."),
         }
     );
-    Ok(good)
+    Ok(good && is_covered)
+}
+
+/// What is not drawn that should be, in words.
+fn uncovered(coverage: &Coverage) -> Vec<String> {
+    let missing = coverage.missing().into_iter().map(|(key, drawn)| {
+        format!("`{key}` is in no system in which something is proved, and in {drawn} that were drawn")
+    });
+    let idle = coverage.idle_exceptions().into_iter();
+    let idle = idle.map(|start| format!("the exception `{start}` is not needed"));
+    let (all, there) = coverage.pairs();
+    let few = (there * 100 < all * PAIRS).then(|| format!("{there} of {all} pairs of keys are less than {PAIRS} %"));
+    missing.chain(idle).chain(few).collect()
 }
 
 /// Simulates systems block by block, and says how far it is.
@@ -160,7 +176,7 @@ pub fn check() -> (String, Vec<String>) {
     };
     let (mut report, mut drawn) = (HostileReport::default(), 0);
     for draws in all {
-        report.join(hostile::hostile(&HostileOptions { draws, kernel: Which::default(), covers: false }));
+        report.join(hostile::hostile(&HostileOptions { draws, kernel: Which::default(), covers: true }));
         drawn += draws.count;
     }
     let words = format!(
@@ -173,7 +189,10 @@ pub fn check() -> (String, Vec<String>) {
         Left(&[CAMPAIGN])
     );
     let good = report.violations.is_empty() && report.failures.is_empty() && report.systems == drawn;
-    (words, if good { Vec::new() } else { vec![report.to_string()] })
+    let mut problems = if good { Vec::new() } else { vec![report.to_string()] };
+    let undrawn = report.coverage.iter().flat_map(Coverage::undrawn);
+    problems.extend(undrawn.map(|key| format!("the key `{key}` of manifests is in none of these systems")));
+    (words, problems)
 }
 
 //--- Planted faults

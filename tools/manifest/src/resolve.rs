@@ -1040,10 +1040,7 @@ impl Resolver<'_> {
             let entry = environment.iter().find(|entry| entry.name == name);
             is_missing.set(is_missing.get() || entry.is_none());
             let selector = entry?.flags & (fusee_abi::environment::PREEMPTIBLE - 1);
-            let is_doorbell =
-                |entry: &&Entry| entry.name == name && entry.kind == fusee_abi::environment::kind::DOORBELL;
-            let works = environment.iter().find(is_doorbell).is_some();
-            Some(Target { kind: entry?.kind, handle: entry?.handle, selector, works })
+            Some(Target { kind: entry?.kind, handle: entry?.handle, selector })
         };
         parse_step(text.get_ref(), find).or_else(|why| {
             if is_missing.get() {

@@ -49,8 +49,6 @@ pub(crate) struct Target {
     pub handle: u64,
     /// For engines: index of the engine in its device.
     pub selector: u32,
-    /// It is an engine of a device, so there is something that works.
-    pub works: bool,
 }
 
 /// The first words of steps. No other step is read.
@@ -84,10 +82,6 @@ pub(crate) fn parse_step(text: &str, find: impl Fn(&str) -> Option<Target>) -> R
         None => Err(format!("the task has no handle `{name}`")),
     };
     let lock = |name: &str| target(name, kind::POOL).or_else(|_| target(name, kind::ENGINE));
-    let engine = |name: &str| match target(name, kind::ENGINE)? {
-        engine if engine.works => Ok(engine),
-        _ => Err(format!("engine `{name}` is of no device, so nothing works there")),
-    };
     let time = |text: &str| match Time::parse(text) {
         Some(time) if time.0 > FAIR_LATENESS_OFFSET.0 => {
             Err(format!("{time} is longer than any time may be, 2^56 ns (834 days)"))
@@ -97,7 +91,7 @@ pub(crate) fn parse_step(text: &str, find: impl Fn(&str) -> Option<Target>) -> R
     };
     let step =
         |operation, target: Target, value| Step { operation, selector: target.selector, handle: target.handle, value };
-    let nothing = Target { kind: kind::EMPTY, handle: 0, selector: 0, works: false };
+    let nothing = Target { kind: kind::EMPTY, handle: 0, selector: 0 };
     if !words.first().is_some_and(|word| STEPS.contains(word)) {
         return Err("no such step".into());
     }
@@ -119,13 +113,13 @@ pub(crate) fn parse_step(text: &str, find: impl Fn(&str) -> Option<Target>) -> R
             let second = target(second, kind::ENGINE)?;
             step(operation::ACQUIRE_BOTH, target(first, kind::ENGINE)?, second.handle)
         }
-        ["submit", name_of_engine, span, name] => {
-            let engine = engine(name_of_engine)?;
+        ["submit", engine, span, name] => {
+            let engine = target(engine, kind::ENGINE)?;
             let done = target(name, kind::NOTIFICATION)?;
             step(operation::SUBMIT, Target { selector: engine.selector, ..done }, time(span)?)
         }
         ["start", name] => step(operation::BEGIN, target(name, kind::TASK)?, 0),
-        ["start", name, span] => step(operation::START, engine(name)?, time(span)?),
+        ["start", engine, span] => step(operation::START, target(engine, kind::ENGINE)?, time(span)?),
         ["release", name] => step(operation::RELEASE, lock(name)?, 0),
         ["credit", name] => step(operation::CREDIT, target(name, kind::TASK)?, 1),
         ["credit", name, times] => {

@@ -42,7 +42,7 @@ const WORDS: [&str; 10] = ["EDF", "FL", "RM", "DM", "FP", "uart0", "smmu", "2,1"
 /// Adds keys of `all` to a system, and changes values in it.
 pub(super) fn add(tree: &mut Table, all: &BTreeMap<String, Key>, source: &mut Source) {
     let many = source.draw(0, MOST);
-    for _ in 0..source.pick(&[0, 0, 0, 1, 2, many]) {
+    for _ in 0..source.pick(&[0, 0, 1, 2, many, many]) {
         // Keys by their names, so that all are as likely.
         let Some((name, key)) = all.iter().nth(source.draw(0, all.len() as u64 - 1) as usize) else { continue };
         match (name.split_once(": "), name.split_once('=')) {

@@ -399,7 +399,7 @@ fn sharer(tree: &mut Table, source: &mut Source, engine: &str, sharing: &[String
     let mut endpoint = Table::new();
     insert(&mut endpoint, "server", name.clone());
     insert(section(tree, "endpoints"), &name, endpoint);
-    insert(section(section(tree, "engines"), engine), "sharer", name);
+    insert(section(section(tree, "engines"), engine), "sharer", name.clone());
     if one_in(source, 2) {
         return;
     }
@@ -415,6 +415,7 @@ fn sharer(tree: &mut Table, source: &mut Source, engine: &str, sharing: &[String
         // Whoever is let in does not say who is.
         let others = strangers(tree).into_iter().find(|name| !sharing.contains(name));
         if let Some(manager) = others.filter(|_| one_in(source, 2)) {
+            give(tree, &manager, "requests", format!("endpoint {name}: call"));
             insert(&mut made, "manager", manager);
         }
         if one_in(source, 3) {
@@ -486,9 +487,9 @@ fn sessions(tree: &mut Table, source: &mut Source) {
     insert(&mut server, "binary", "gpu-driver/sessions");
     insert(&mut server, "cluster", "c0");
     insert(section(&mut server, "handles"), "sessions", "endpoint sessions: receive");
-    insert(section(tree, "tasks"), "server-of-sessions", server);
+    insert(section(tree, "tasks"), "sessions", server);
     let mut endpoint = Table::new();
-    insert(&mut endpoint, "server", "server-of-sessions");
+    insert(&mut endpoint, "server", "sessions");
     insert(section(tree, "endpoints"), "sessions", endpoint);
     let mut sessions = Table::new();
     insert(&mut sessions, "endpoint", "sessions");
@@ -503,7 +504,21 @@ fn sessions(tree: &mut Table, source: &mut Source) {
             handles.values().any(|handle| handle.as_str().is_some_and(|text| text.ends_with(": share")))
         })
     };
-    for name in strangers(tree) {
+    let engines = names(tree, "engines");
+    let is_of = |tree: &mut Table, name: &String| {
+        section(section(tree, "engines"), name).get("device").and_then(Value::as_str) == Some(&device)
+    };
+    let engine = engines.into_iter().find(|name| is_of(tree, name));
+    let strangers = strangers(tree);
+    let has_some = strangers.iter().any(|name| task(tree, name).is_some_and(|one| shares(one)));
+    if let Some((engine, name)) = engine.zip(strangers.last()).filter(|_| !has_some) {
+        insert(section(section(tree, "engines"), &engine), "shared_longest", "100us");
+        let handles = task(tree, name).map(|one| section(one, "handles"));
+        let is_engine = |handle: &Value| handle.as_str().is_some_and(|text| text.starts_with("engine "));
+        _ = handles.map(|handles| handles.retain(|_, handle| !is_engine(handle)));
+        give(tree, name, &engine, format!("engine {engine}: share"));
+    }
+    for name in strangers {
         if task(tree, &name).is_some_and(|one| shares(one)) {
             give(tree, &name, "sessions", "endpoint sessions: call".to_owned());
         }

@@ -242,5 +242,5 @@ fn keep_word(tree: &mut Table) {
 
 /// Whether a task of this name serves others.
 pub(super) fn is_server(name: &str) -> bool {
-    name.starts_with("server") || name.starts_with("sharer")
+    ["server", "sharer", "sessions"].iter().any(|start| name.starts_with(start))
 }

@@ -40,6 +40,8 @@ struct Sums {
     services: Vec<(usize, u64)>,
     /// CPU time, that of its servers apart.
     cpu: u64,
+    /// Engines that it asks for without the token that they need.
+    without_token: Vec<usize>,
     /// It has an engine work that it does not hold.
     works_without: bool,
     /// Locks that it still has at its end.
@@ -176,6 +178,11 @@ fn sums(system: &Resolved, task: usize) -> Sums {
                 let second = (step.operation == operation::ACQUIRE_BOTH).then_some(step.value);
                 let first = lock(system, task, step.handle).map(|lock| (lock, false));
                 let second = second.and_then(|handle| lock(system, task, handle)).map(|lock| (lock, true));
+                let has_token = |pool: u32| open.iter().any(|hold| hold.lock == Lock::Pool(pool as usize));
+                if let Some((Lock::Engine(engine), _)) = first {
+                    let pool = system.engines[engine].1.pool_plus_one.checked_sub(1);
+                    sums.without_token.extend(pool.filter(|pool| !has_token(*pool)).map(|_| engine));
+                }
                 let held = |(lock, is_second)| Hold { lock, cpu: 0, operations: 0, is_second };
                 open.extend(first.into_iter().chain(second).map(held));
             }
@@ -303,6 +310,13 @@ fn excesses(system: &Resolved, task: usize) -> Vec<Excess> {
     for (lock, what) in &sums.inside {
         let held = words(system, *lock);
         add(On::Others(*lock), format!("`{name}` {what} while it holds {held}, and that is in no bound on the hold"));
+    }
+    for engine in &sums.without_token {
+        let engine = &system.engines[*engine].0;
+        add(
+            On::Own,
+            format!("its script acquires engine `{engine}` without the token that this needs, and is refused"),
+        );
     }
     for lock in &sums.kept {
         let held = words(system, *lock);

@@ -547,7 +547,17 @@ impl<'a> Waiting<'a> {
                 }
             }
         }
-        self.ended(task).or_else(|| self.unheard(task))
+        self.ended(task).or_else(|| self.unheard(task)).or_else(|| self.unmanaged(task))
+    }
+
+    /// Whether the locks of engines that `task` uses are there in name only.
+    fn unmanaged(&self, task: usize) -> Option<String> {
+        let system = self.system;
+        let engines = system.engine_users.iter().filter(|user| user.task as usize == task);
+        let engine =
+            engines.map(|user| &system.engines[user.engine as usize]).find(|(_, one)| one.interrupt_plus_one != 0);
+        let (engine, _) = engine.filter(|_| !system.managed)?;
+        Some(format!("with `managed = false` the lock of engine `{engine}` keeps nobody from it"))
     }
 
     /// Who may take from the driver of a device that `task` uses the notice that an operation has ended.

@@ -461,6 +461,10 @@ impl Resolver<'_> {
             }
             (Some(device), Some(index)) => Some(self.place(name, engine, (device, index), interrupt, taken)?),
         };
+        // The kernel would take it for one that works.
+        if let (Some(line), None) = (&engine.interrupt, place) {
+            return Err(At(line.span(), Reason::Needs { what: "interrupt", of, needs: "a device" }));
+        }
         if let (Some(time), None) = (&engine.completion, place) {
             return Err(At(time.span(), Reason::Needs { what: "completion", of, needs: "a device" }));
         }

@@ -643,3 +643,11 @@ fn a_script_has_no_mutex_work() {
     let expected = "m.toml:6: step `start m 1ms`: engine `m` is of no device, so nothing works there";
     assert_eq!(parse(text).err().as_deref(), Some(expected));
 }
+
+#[test]
+fn a_mutex_has_no_interrupt() {
+    let text = "[system]\nname = \"x\"\nboard = \"virt\"\ncpus = 1\n[tasks.a]\nscript = [\"wait n\"]\nclass = \"background\"\n\
+                handles = { n = \"notification n: wait\" }\n[notifications.n]\n[interrupts.i]\nline = 112\nnotification = \"n\"\n\
+                [engines.m]\ninterrupt = \"i\"\n";
+    assert_eq!(parse(text).err().as_deref(), Some("m.toml:14: interrupt of `m` needs a device"));
+}

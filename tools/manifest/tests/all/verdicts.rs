@@ -473,12 +473,31 @@ fn whoever_waits_for_the_interrupts_of_a_driver_keeps_its_clients_waiting() {
 }
 
 #[test]
+fn locks_that_keep_nobody_from_an_engine_prove_nothing() {
+    let alone = WORKS.replace(r#"handles = { event = "notification gpu: wait" }"#, "");
+    let why = "with `managed = false` the lock of engine `ee` keeps nobody from it";
+    let found = missing(&system("admission = \"warn\"\nmanaged = false", &alone), "a");
+    assert_eq!(found, [(Origin::Others, why.to_owned())]);
+    assert_eq!(missing(&system("admission = \"warn\"", &alone), "a"), []);
+}
+
+#[test]
 fn a_script_has_only_engines_work_that_it_holds_and_gives_back_what_it_holds() {
     let alone = WORKS.replace(r#"handles = { event = "notification gpu: wait" }"#, "");
     let held = r#"["acquire ee", "submit ee 100us gpu_done", "release ee"]"#;
     let without = alone.replace(held, r#"["submit ee 100us gpu_done"]"#);
     let why = "its script has an engine work that it does not hold, and faults there";
     breaks(&without, (r#"["submit ee 100us gpu_done"]"#, held), "a", (Origin::Counted, why));
+    let pool =
+        alone.replace("interrupt = \"gpu\"\n", "interrupt = \"gpu\"\npool = \"p\"\n") + "[pools.p]\nreplicas = 1\n";
+    let pool = pool.replace(
+        r#"handles = { ee = "engine ee: acquire" }"#,
+        r#"handles = { ee = "engine ee: acquire", p = "pool p: acquire" }"#,
+    );
+    let pool = pool.replace("uses.ee = {", "uses.p = { cpu = \"1us\" }\nuses.ee = {");
+    let why = "its script acquires engine `ee` without the token that this needs, and is refused";
+    let taken = r#"["acquire p", "acquire ee", "submit ee 100us gpu_done", "release ee", "release p"]"#;
+    breaks(&pool, (held, taken), "a", (Origin::Counted, why));
     let kept = alone.replace(r#", "release ee"]"#, "]");
     let why = "`a` does not give back engine `ee`, and that is in no bound on the hold";
     breaks(&kept, (r#"gpu_done"]"#, r#"gpu_done", "release ee"]"#), "a", (Origin::Counted, why));

@@ -5,8 +5,8 @@
 //! [attackers](attacker), but for drivers of devices, and servers that hard tasks call. No hard task may miss a deadline, whatever the others do, no
 //! invariant of the kernel may break, and it may not panic.
 //!
-//! A system begins as a [draft]: tasks with jobs, and what they share. To its tables come [themes], which make tasks nodes of graphs, or let them have further lives,
-//! and [extras], which are any keys at all. What admission refuses becomes an attacker, or is taken out, and the rest is tried again; some systems are built with
+//! A system begins as a draft (`draft`): tasks with jobs, and what they share. To its tables come `themes`, which make tasks nodes of graphs, or let them have further lives,
+//! and `extras`, which are any keys at all. What admission refuses becomes an attacker, or is taken out, and the rest is tried again; some systems are built with
 //! `admission = "warn"`, and then tasks count as proved of which `analyze` says so. [Coverage] says which keys were drawn in this way.
 //!
 //! What a system does is said by its manifest, a seed and a number; so a violation is reported as these three, after all has been left out that

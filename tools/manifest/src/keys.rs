@@ -2,7 +2,7 @@
 //!
 //! The types themselves are asked: [`Deserialize`] names its fields and variants to whoever deserializes it, and what asks here gives back nothing. So
 //! there is no second list, and a new key is among these at once. The variants of an untagged enum are not named in this way; those are in
-//! [`alternatives`], and one that is not becomes a key that no manifest has: its path and `=?`.
+//! `alternatives`, and one that is not becomes a key that no manifest has: its path and `=?`.
 //!
 //! A key is written with `*` for each name that the manifest chooses: `tasks.*.period`. A value of an enum is a key of its own: `tasks.*.class=service`. So is a
 //! right: `endpoint: call`, and the first word of a step: `step: burn`.
@@ -130,14 +130,17 @@ fn shapes(path: &[&'static str]) -> Vec<Shape> {
         None => vec![shape::<File>(path)],
         Some((all, [])) => all.iter().map(|one| one(&[])).collect(),
         Some((all, rest)) => {
-            let has_fields = |one: &&fn(&[&'static str]) -> Shape| matches!(one(&[]), Shape::Fields(_));
+            let has_fields = |one: &&Read| matches!(one(&[]), Shape::Fields(_));
             all.iter().filter(has_fields).map(|one| one(rest)).collect()
         }
     }
 }
 
+/// What one type reads at a path.
+type Read = fn(&[&'static str]) -> Shape;
+
 /// What may stand where an untagged enum is read, or a time or a launch.
-fn alternatives(path: &[&str]) -> Option<Vec<fn(&[&'static str]) -> Shape>> {
+fn alternatives(path: &[&str]) -> Option<Vec<Read>> {
     match path.join(".").as_str() {
         "tasks.*.restart" => Some(vec![shape::<RestartName>, shape::<RestartLimits>]),
         "tasks.*.uses.*.operation" => Some(vec![shape::<Time>, shape::<Launched>]),

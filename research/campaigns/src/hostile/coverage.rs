@@ -70,7 +70,7 @@ impl Coverage {
         self.proved.iter_mut().zip(&other.proved).for_each(|(sum, more)| *sum += more);
     }
 
-    /// Keys that are in no system in which something is proved, and in how many systems that were drawn, but for [`EXCEPTIONS`].
+    /// Keys that are in no system in which something is proved, and in how many systems that were drawn, but for exceptions.
     #[must_use]
     pub fn missing(&self) -> Vec<(&'static str, u64)> {
         let names = KEYS.keys().enumerate().filter(|(place, name)| !self.is_there(*place) && exception(name).is_none());

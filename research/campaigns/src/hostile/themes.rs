@@ -9,8 +9,11 @@ use toml::{Table, Value};
 use super::tree::{is, names, nanoseconds, task, time};
 use crate::blocking::graphs::edges;
 
+/// What adds something to a system.
+type Theme = fn(&mut Table, &mut Source);
+
 /// All themes, and of how many systems one has each.
-const THEMES: [(u64, fn(&mut Table, &mut Source)); 8] =
+const THEMES: [(u64, Theme); 8] =
     [(3, graphs), (4, lives), (4, steps), (6, clients), (2, devices), (3, tokens), (6, regions), (4, uses)];
 
 const MICROSECOND: u64 = 1_000;

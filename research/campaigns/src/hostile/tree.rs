@@ -165,7 +165,7 @@ fn relieve(tree: &mut Table, cluster: &str, spare: u64) -> bool {
     if members.iter().any(|name| name.starts_with('t') && isolate(tree, name)) {
         return true;
     }
-    members.iter().fold(false, |changed, name| cut(tree, name, spare) || changed)
+    members.iter().filter(|name| cut(tree, name, spare)).count() > 0
 }
 
 /// Takes a sixteenth from the budget of one task, and what its jobs compute beyond the rest; says whether it had so much.

@@ -179,7 +179,8 @@ fn sums(system: &Resolved, task: usize) -> Sums {
                 let first = lock(system, task, step.handle).map(|lock| (lock, false));
                 let second = second.and_then(|handle| lock(system, task, handle)).map(|lock| (lock, true));
                 let has_token = |pool: u32| open.iter().any(|hold| hold.lock == Lock::Pool(pool as usize));
-                if let Some((Lock::Engine(engine), _)) = first {
+                for (lock, _) in first.iter().chain(&second) {
+                    let Lock::Engine(engine) = *lock else { continue };
                     let pool = system.engines[engine].1.pool_plus_one.checked_sub(1);
                     sums.without_token.extend(pool.filter(|pool| !has_token(*pool)).map(|_| engine));
                 }

@@ -52,15 +52,17 @@ pub(crate) struct Target {
 }
 
 /// The first words of steps. No other step is read.
-pub(crate) const STEPS: [&str; 18] = [
+pub(crate) const STEPS: [&str; 20] = [
     "acquire",
     "burn",
     "call",
     "credit",
     "early_release",
+    "receive",
     "release",
     "release_job",
     "repeat",
+    "reply",
     "send",
     "serve",
     "shutdown",

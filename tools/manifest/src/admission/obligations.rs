@@ -62,7 +62,7 @@ keys! {
         cpus: Counted("CPUs of clusters (`task::Cluster`)"),
         start: Nothing("budgets start over then, and the first releases are not before"),
         policy: Counted("priority points (`task::Cluster`)"),
-        managed: Nothing("how a run is watched"),
+        managed: Counted("without it nothing is proved of those who use engines of devices (`Waiting::unmanaged`)"),
         trace: Nothing("what the kernel writes down; its time is among the costs of paths"),
         admission: Nothing("whether a system is built, never what is proved of it (`verdict`)"),
         panic: Nothing("what follows a panic, after which nothing is proved"),

@@ -550,20 +550,26 @@ impl<'a> Waiting<'a> {
         self.ended(task).or_else(|| self.unheard(task)).or_else(|| self.unmanaged(task))
     }
 
-    /// Whether the locks of engines that `task` uses are there in name only.
+    /// The uses of engines by `task` and by servers that work for it.
+    fn engines_for(&self, task: usize) -> impl Iterator<Item = &image::EngineUser> {
+        let works = self.works_for(task);
+        self.system.engine_users.iter().filter(move |user| works.contains(&(user.task as usize)))
+    }
+
+    /// Whether the locks of engines that `task` uses, or a server for it, are there in name only.
     fn unmanaged(&self, task: usize) -> Option<String> {
         let system = self.system;
-        let engines = system.engine_users.iter().filter(|user| user.task as usize == task);
+        let engines = self.engines_for(task);
         let engine =
             engines.map(|user| &system.engines[user.engine as usize]).find(|(_, one)| one.interrupt_plus_one != 0);
         let (engine, _) = engine.filter(|_| !system.managed)?;
         Some(format!("with `managed = false` the lock of engine `{engine}` keeps nobody from it"))
     }
 
-    /// Who may take from the driver of a device that `task` uses the notice that an operation has ended.
+    /// Who may take from the driver of a device that `task` uses, or a server for it, the notice that an operation has ended.
     fn unheard(&self, task: usize) -> Option<String> {
         let system = self.system;
-        let engines = system.engine_users.iter().filter(|user| user.task as usize == task);
+        let engines = self.engines_for(task);
         let devices = engines.filter_map(|user| system.engine_places[user.engine as usize]);
         let mut found = devices.flat_map(|(device, _)| {
             let driver = system.devices[device].driver;
@@ -626,7 +632,7 @@ impl<'a> Waiting<'a> {
         let mut stopping = system.handles.iter().filter(is_right).peekable();
         stopping.peek()?;
         let works = self.works_for(task);
-        let engines = system.engine_users.iter().filter(|user| works.contains(&(user.task as usize)));
+        let engines = self.engines_for(task);
         let device = |user: &image::EngineUser| system.engine_places[user.engine as usize].map(|(device, _)| device);
         let drivers = engines.filter_map(device).map(|device| system.devices[device].driver);
         let needed: Vec<usize> = works.iter().copied().chain(drivers).collect();

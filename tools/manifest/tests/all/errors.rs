@@ -637,14 +637,6 @@ fn no_more_handles_may_be_given_than_the_kernel_keeps_track_of() {
 }
 
 #[test]
-fn a_script_has_no_mutex_work() {
-    let text = "[system]\nname = \"x\"\nboard = \"virt\"\ncpus = 1\n[tasks.a]\nscript = [\"start m 1ms\"]\nclass = \"background\"\n\
-                handles = { m = \"engine m: acquire\" }\n[engines.m]\n";
-    let expected = "m.toml:6: step `start m 1ms`: engine `m` is of no device, so nothing works there";
-    assert_eq!(parse(text).err().as_deref(), Some(expected));
-}
-
-#[test]
 fn a_mutex_has_no_interrupt() {
     let text = "[system]\nname = \"x\"\nboard = \"virt\"\ncpus = 1\n[tasks.a]\nscript = [\"wait n\"]\nclass = \"background\"\n\
                 handles = { n = \"notification n: wait\" }\n[notifications.n]\n[interrupts.i]\nline = 112\nnotification = \"n\"\n\

@@ -652,9 +652,6 @@ fn run(manifest: &Manifest, (seed, number): (u64, u64), kernel: Which) -> Result
     for (index, task) in metrics.tasks.iter().enumerate() {
         let Some(reservation) = system.tasks[index].reservation.filter(|_| proved[index]) else { continue };
         let one = &system.reservations[reservation];
-        if is_drained(system, index, one) {
-            continue;
-        }
         let is_sporadic = one.release == release::SPORADIC;
         let uses =
             |kinds: u32| system.handles.iter().any(|handle| handle.task as usize == index && handle.kind == kinds);
@@ -702,14 +699,6 @@ fn run(manifest: &Manifest, (seed, number): (u64, u64), kernel: Which) -> Result
         }
     }
     Ok(outcome)
-}
-
-/// Whether a task is a supervisor whose budget may run dry: what it watches begins on that, for `start_within` each at most, and may compute all the while. No bound
-/// has that yet.
-fn is_drained(system: &Resolved, task: usize, own: &Reservation) -> bool {
-    let watched = system.policies.iter().filter(|policy| system.supervisor == Some(task) && policy.at_most != 0);
-    let beginning: u64 = watched.map(|policy| u64::from(policy.start_within) * 1_000).sum();
-    own.execution.saturating_add(beginning) > own.budget
 }
 
 /// Which tasks are proved, with what paths of the kernel cost, and with a condition taken for granted.

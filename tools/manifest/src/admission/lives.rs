@@ -42,17 +42,22 @@ pub fn recoveries(system: &Resolved, overheads: &Overheads) -> Vec<Recovery> {
     system.policies.iter().filter(has_lives).map(recovery).collect()
 }
 
-/// What the bound of `task` does not count, if it is the supervisor: that all it watches begins again in one job.
+/// What the bound of `task` does not count, if it is the supervisor: that all it watches begins again in one job, and computes on its budget meanwhile.
 pub(super) fn uncounted(system: &Resolved, task: usize) -> Option<String> {
     system.supervisor.filter(|supervisor| *supervisor == task)?;
     let begins = |policy: &Policy| u64::from(policy.start_within) * 1_000;
     let beginning: u64 = system.policies.iter().filter(|policy| policy.at_most != 0).map(begins).sum();
     let name = &system.tasks[task].name;
-    (beginning > system.suspends[task].0).then(|| {
-        let sum = milliseconds(beginning);
-        format!(
+    let sum = milliseconds(beginning);
+    if beginning > system.suspends[task].0 {
+        return Some(format!(
             "all that `{name}` watches may end at once, and `suspends` of `{name}` is shorter than their `start_within` in sum, {sum}"
-        )
+        ));
+    }
+    let own = system.tasks[task].reservation.map(|own| &system.reservations[own])?;
+    (beginning > 0 && own.execution.saturating_add(beginning) > own.budget).then(|| {
+        let (wcet, budget) = (milliseconds(own.execution), milliseconds(own.budget));
+        format!("what `{name}` watches begins again on its budget, and that, {budget}, is shorter than its `wcet`, {wcet}, and their `start_within` in sum, {sum}")
     })
 }
 

@@ -21,7 +21,8 @@ task = "watcher"
 binary = "supervisor/supervisor"
 period = "10ms"
 deadline = "9ms"
-budget = "500us"
+budget = "2500us"
+wcet = "400us"
 suspends = "2ms"
 hard = true
 
@@ -63,7 +64,7 @@ fn reason(changes: &[(&str, &str)]) -> String {
     recovered(&text)[0].bound.clone().expect_err("it is not bounded")
 }
 
-/// By hand: a period, and the watcher's response time: what it computes and waits, 2.5 ms, and one job of `control`, which comes first.
+/// By hand: a period, and the watcher's response time: what it and those who begin compute, and how long it waits, 4.5 ms, and one job of `control`, which comes first.
 #[test]
 fn a_service_is_up_after_its_longest_delay_a_period_and_the_supervisors_response_time() {
     let found = recovered(SYSTEM);
@@ -71,7 +72,7 @@ fn a_service_is_up_after_its_longest_delay_a_period_and_the_supervisors_response
     let delays: Vec<_> = found.iter().map(|one| (one.task, one.delay)).collect();
     assert_eq!(delays, [(2, milliseconds(4)), (3, milliseconds(1_000))], "`three` has no further life");
     let response = Nanoseconds(found[0].bound.clone().unwrap().0 - 14_000_000);
-    assert_eq!(response.0, 3_500_000);
+    assert_eq!(response.0, 5_500_000);
     assert_eq!(found[1].bound, Ok(milliseconds(1_010) + response));
 }
 
@@ -79,8 +80,8 @@ fn a_service_is_up_after_its_longest_delay_a_period_and_the_supervisors_response
 fn without_jobs_or_with_too_little_time_for_all_that_begin_or_without_a_proof_there_is_no_bound() {
     assert_eq!(
         reason(&[(
-            "period = \"10ms\"\ndeadline = \"9ms\"\nbudget = \"500us\"\nsuspends = \"2ms\"\nhard = true",
-            "class = \"service\"\nperiod = \"10ms\"\nbudget = \"500us\""
+            "period = \"10ms\"\ndeadline = \"9ms\"\nbudget = \"2500us\"\nwcet = \"400us\"\nsuspends = \"2ms\"\nhard = true",
+            "class = \"service\"\nperiod = \"10ms\"\nbudget = \"2500us\""
         )]),
         "`watcher` has no jobs, so nothing says when it sees an end"
     );
@@ -90,10 +91,16 @@ fn without_jobs_or_with_too_little_time_for_all_that_begin_or_without_a_proof_th
     );
     assert_eq!(
         reason(&[
-            ("deadline = \"9ms\"", "deadline = \"1ms\""),
+            ("deadline = \"9ms\"", "deadline = \"3ms\""),
+            ("budget = \"1ms\"\nhard = true", "budget = \"1ms\""),
             ("suspends = \"2ms\"\nhard = true", "suspends = \"2ms\"")
         ]),
         "that `watcher` meets its deadlines is not proved"
+    );
+    assert_eq!(
+        reason(&[("wcet = \"400us\"", "wcet = \"501us\""), ("suspends = \"2ms\"\nhard = true", "suspends = \"2ms\"")]),
+        "what `watcher` watches begins again on its budget, and that, 2.500 ms, is shorter than its `wcet`, 0.501 ms, and their \
+         `start_within` in sum, 2.000 ms"
     );
 }
 
@@ -102,7 +109,7 @@ fn without_jobs_or_with_too_little_time_for_all_that_begin_or_without_a_proof_th
 fn a_proof_that_rests_on_what_nothing_enforces_bounds_nothing() {
     let user = "handles = { lock = \"engine lock: acquire\" }\nuses.lock = { cpu = \"10us\" }";
     let shared = format!("class = \"background\"\n{user}\nrestart = {{ at_most");
-    let watcher = format!("suspends = \"2ms\"\nwcet = \"400us\"\n{user}");
+    let watcher = format!("suspends = \"2ms\"\n{user}");
     let changes = [
         ("suspends = \"2ms\"\nhard = true", watcher.as_str()),
         ("class = \"background\"\nrestart = { at_most", shared.as_str()),

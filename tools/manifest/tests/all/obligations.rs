@@ -68,6 +68,7 @@ restart = { at_most = 3, within = "1s", delay = "1ms", longest_delay = "4ms", st
 binary = "supervisor/supervisor"
 period = "100ms"
 budget = "1ms"
+wcet = "900us"
 suspends = "1ms"
 hard = true
 [tasks.sharer]

@@ -411,7 +411,8 @@ dies = "go-on"
 [tasks.watcher]
 binary = "supervisor/supervisor"
 period = "50ms"
-budget = "300us"
+budget = "11ms"
+wcet = "300us"
 suspends = "500us"
 hard = true
 [tasks.server]

@@ -264,7 +264,7 @@ fn works(servers: &[Server], index: usize) -> u64 {
 pub(crate) fn programs(manifest: &Manifest, spare: u64) -> Vec<(usize, Program)> {
     let system = &manifest.system;
     let program = |(task, one): (usize, &fusee_manifest::Task)| {
-        one.name.strip_prefix("server")?;
+        one.name.strip_prefix("server").filter(|_| one.script.is_empty())?;
         let (mut endpoint, mut called) = (0, Vec::new());
         for entry in one.environment.iter().filter(|entry| entry.kind == kind::ENDPOINT) {
             let slot = u32::from(HandleValue(entry.handle).slot());

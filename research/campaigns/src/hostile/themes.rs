@@ -636,12 +636,11 @@ fn regions(tree: &mut Table, source: &mut Source) {
 /// Says of holds the same in other words, and has engines work in other ways: both of a group at once, nobody told of the end; and scripts of servers.
 fn uses(tree: &mut Table, source: &mut Source) {
     for name in names(tree, "tasks") {
-        let Some(one) = task(tree, &name) else { continue };
-        if name.starts_with("server") && !one.contains_key("uses") && one_in(source, 2) {
-            one.remove("binary");
-            insert(one, "script", vec![Value::from(format!("serve {}", name.replace("server", "s")))]);
+        if name.starts_with("server") && one_in(source, 2) {
+            service(tree, source, &name);
             continue;
         }
+        let Some(one) = task(tree, &name) else { continue };
         for used in one.get_mut("uses").and_then(Value::as_table_mut).into_iter().flat_map(|uses| uses.iter_mut()) {
             let Some(used) = used.1.as_table_mut() else { continue };
             let times = used.get("times").and_then(Value::as_integer).unwrap_or(1).unsigned_abs();
@@ -665,6 +664,52 @@ fn uses(tree: &mut Table, source: &mut Source) {
         }
     }
     together(tree, source);
+}
+
+/// What a server does, as a script: it serves, no more; or holds an engine between, and calls others as often as it says.
+fn service(tree: &mut Table, source: &mut Source, name: &str) {
+    let endpoint = name.replace("server", "s");
+    let most = time(section(section(tree, "endpoints"), &endpoint), "service_max").unwrap_or(0);
+    let plain = ["pool", "group", "arbiter"];
+    let engines = names(tree, "engines").into_iter();
+    let engines: Vec<(String, bool)> = engines
+        .map(|engine| {
+            let one = section(section(tree, "engines"), &engine);
+            (engine, one.contains_key("device"), plain.iter().any(|key| one.contains_key(*key)))
+        })
+        .filter_map(|(engine, works, is_odd)| (!is_odd).then_some((engine, works)))
+        .collect();
+    let Some(one) = task(tree, name) else { return };
+    one.remove("binary");
+    let uses = one.get("uses").and_then(Value::as_table).cloned().unwrap_or_default();
+    if uses.is_empty() && one_in(source, 3) {
+        insert(one, "script", vec![Value::from(format!("serve {endpoint}"))]);
+        return;
+    }
+    // What the kernel does for it is part of a service, too.
+    let part = most / 8;
+    let mut steps = vec![format!("receive {endpoint}"), format!("burn {part}ns")];
+    for (called, used) in &uses {
+        let times = used.get("times").and_then(Value::as_integer).unwrap_or(1);
+        (0..times).for_each(|_| steps.push(format!("call {called} 0ns")));
+    }
+    if !engines.is_empty() && one_in(source, 2) {
+        let (engine, works) = engines[source.draw(0, engines.len() as u64 - 1) as usize].clone();
+        let operation = if works { source.draw(1, 4) * most.max(1) } else { 0 };
+        insert(one, "trusted", true);
+        insert(section(one, "handles"), &engine, format!("engine {engine}: acquire"));
+        let mut used = Table::new();
+        insert(&mut used, "cpu", nanoseconds(part.max(1)));
+        if works {
+            insert(&mut used, "operation", nanoseconds(operation));
+        }
+        insert(section(one, "uses"), &engine, used);
+        steps.extend([format!("acquire {engine}"), format!("burn {}ns", part / 2)]);
+        steps.extend(works.then(|| format!("submit {engine} {operation}ns gpu_done")));
+        steps.push(format!("release {engine}"));
+    }
+    steps.extend([format!("burn {part}ns"), format!("reply {endpoint}")]);
+    insert(one, "script", steps.into_iter().map(Value::from).collect::<Vec<Value>>());
 }
 
 /// Lets a task acquire two engines of a group at once.

@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use fusee_abi::image::{self, class, overrun, release};
+use fusee_kernel_core::limits;
 use fusee_sched::key::PolicyName;
 use toml::Spanned;
 
@@ -22,6 +23,7 @@ const BACKLOG_MAX: u32 = 255;
 
 impl Resolver<'_> {
     pub(super) fn tasks(&mut self) {
+        let mut queued = 0;
         for (index, (name, task)) in self.file.tasks.0.iter().enumerate() {
             let of = Of::Task(index);
             let cluster = self.cluster(task.cluster.as_ref(), name);
@@ -33,6 +35,15 @@ impl Resolver<'_> {
             let suspends = self.keep(of, span("suspends", &task.suspends, name)).unwrap_or_default();
             let has_key = cluster.map_or(Ok(()), |cluster| self.has_key(name, cluster, reservation.as_ref()));
             self.keep(of, has_key);
+            // Releases of sporadic jobs queue one by one.
+            let places = reservation.filter(|one| one.release == release::SPORADIC).map_or(0, |one| one.backlog.max(1));
+            let had_room = queued <= limits::RELEASES;
+            queued += places as usize;
+            if had_room && queued > limits::RELEASES {
+                let place = task.backlog.as_ref().map_or(name.span(), Spanned::span);
+                let (what, limit) = ("queued releases, as the `backlog` of sporadic tasks is in sum", limits::RELEASES);
+                self.keep(of, Err::<(), _>(At(place, Reason::TooMany { what, limit })));
+            }
             let hard = task.hard.as_ref().is_some_and(|hard| *hard.get_ref());
             self.out.suspends.push(suspends);
             self.out.keeps_word.push(task.trusted || hard);

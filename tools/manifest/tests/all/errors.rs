@@ -643,3 +643,15 @@ fn a_mutex_has_no_interrupt() {
                 [engines.m]\ninterrupt = \"i\"\n";
     assert_eq!(parse(text).err().as_deref(), Some("m.toml:14: interrupt of `m` needs a device"));
 }
+
+#[test]
+fn no_more_releases_queue_than_the_kernel_has_places() {
+    let text = |backlog: usize| {
+        let head = "[system]\nname = \"g\"\nboard = \"virt\"\ncpus = 1\n[tasks.t]\nscript = [\"burn 1us\"]\nrelease = \"sporadic\"\n";
+        let task = format!("period = \"1s\"\nbudget = \"50us\"\ncopies = 16\nbacklog = {backlog}\n");
+        Manifest::parse(Path::new("m.toml"), &(head.to_owned() + &task)).err().map(|error| error.to_string())
+    };
+    assert_eq!(text(128), None);
+    let expected = "m.toml:11: more than 2048 queued releases, as the `backlog` of sporadic tasks is in sum";
+    assert_eq!(text(129).as_deref(), Some(expected));
+}

@@ -119,15 +119,6 @@ impl Draft {
         }
     }
 
-    /// What the users of an engine call the notification of its ends.
-    fn done(&self, of: Of) -> String {
-        let place = match of {
-            Of::Lock(index) => self.locks[index].and_then(|lock| lock.device),
-            Of::Pool(_) => None,
-        };
-        format!("{}_done", device_name(place.map_or(0, |place| place.device)))
-    }
-
     fn name(&self, of: Of) -> String {
         match of {
             Of::Lock(index) => self.lock_name(index),
@@ -267,8 +258,7 @@ impl Draft {
                 let _ = [format!("burn {between}ns"), format!("acquire {name}"), format!("burn {hold}ns")]
                     .map(|step| steps.push(step));
                 if one.operation > 0 {
-                    let done = self.done(one.of);
-                    steps.push(format!("submit {name} {}ns {done}", one.operation));
+                    steps.push(format!("submit {name} {}ns gpu_done", one.operation));
                 }
                 steps.append(&mut inside);
                 steps.push(format!("burn {hold}ns"));

@@ -675,7 +675,7 @@ fn run(manifest: &Manifest, (seed, number): (u64, u64), kernel: Which) -> Result
         } else if !is_sporadic && task.jobs() < due {
             let words = format!("{} of {due} jobs are complete, and {} were skipped", task.jobs(), task.skipped);
             Some((Fault::Missing(name()), words))
-        } else if let Some(begun) = watch.overdue(index, report.ended_at, one.deadline) {
+        } else if let Some(begun) = watch.overdue(index, report.ended_at, one.deadline + early(one)) {
             let words = format!("the job that began at {begun} ns is not complete at {} ns", report.ended_at);
             Some((Fault::Endless(name()), words))
         } else if watch.dead[index] {
@@ -699,6 +699,11 @@ fn run(manifest: &Manifest, (seed, number): (u64, u64), kernel: Which) -> Result
         }
     }
     Ok(outcome)
+}
+
+/// How long before its release a job may begin, at most.
+fn early(own: &Reservation) -> u64 {
+    if own.begins_early != 0 { own.period } else { 0 }
 }
 
 /// Which tasks are proved, with what paths of the kernel cost, and with a condition taken for granted.
@@ -787,9 +792,8 @@ fn attackers(system: &Resolved, seed: u64, number: u64) -> Vec<(usize, Attacker)
         let shared = task.environment.iter().filter(is_shared).map(|entry| entry.flags & ENGINE).collect();
         let graph = task.environment.iter().find(|entry| entry.name == names::GRAPH).and_then(|entry| {
             let region = system::object(system, index, entry.handle)? as usize;
-            let nodes =
-                system.graphs.iter().find(|graph| graph.nodes.iter().any(|(node, _)| *node == index))?.nodes.len();
-            Some((region, nodes as u64))
+            let number = task.environment.iter().find(|entry| entry.name == names::NODE)?.address;
+            Some((region, number as usize))
         });
         let others = (0..system.tasks.len()).filter(|other| *other != index).filter_map(pace).collect();
         // The same in a smaller system.

@@ -33,8 +33,8 @@ pub struct Attacker {
     pub handles: Vec<(u32, u64, u32)>,
     /// Engines that it uses without their locks, by their numbers in their devices.
     pub shared: Vec<u32>,
-    /// If it is a node of a graph, the region of its words, and how many nodes that has.
-    pub graph: Option<(usize, u64)>,
+    /// If it is a node of a graph, the region of the words of all, and its number: its own it can write.
+    pub graph: Option<(usize, usize)>,
     /// Its own jobs, if it has any.
     pub own: Option<Pace>,
     /// Those of all others.
@@ -568,9 +568,8 @@ impl Mind {
                 self.push(then);
             }
             Tactic::Scribble => {
-                if let Some((graph, nodes)) = attacker.graph {
+                if let Some((graph, node)) = attacker.graph {
                     for _ in 0..self.source.draw(1, 4) {
-                        let node = self.source.draw(0, nodes - 1) as usize;
                         let (few, many) = (self.source.draw(0, 40), self.source.pick(&EXTREMES));
                         let ended = self.source.pick(&[Some(0), Some(few), Some(many), None]);
                         self.push(Move::Write((graph, node), ended));

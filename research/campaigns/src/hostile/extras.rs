@@ -1,6 +1,7 @@
 //! Extras: any key of the schema, any right, and other values for what is there, at limits and beyond.
 //!
-//! Nothing here names a key: they are those of [`fusee_manifest::keys`], so a new one is drawn as soon as a manifest may have it. Most of what is added means
+//! Nothing here names a key but one: they are those of [`fusee_manifest::keys`], so a new one is drawn as soon as a manifest may have it. The number of a device's interrupt
+//! line stays as it is: what is said of another machine holds for no proof. Most of what is added means
 //! nothing where it stands; admission takes it out again (`tree`).
 
 use std::collections::BTreeMap;
@@ -60,6 +61,11 @@ pub(super) fn add(tree: &mut Table, all: &BTreeMap<String, Key>, source: &mut So
     }
 }
 
+/// Whether the key at `path` says how the machine is wired.
+fn is_wiring(path: &[String]) -> bool {
+    matches!(path, [kind, _, key] if kind == "interrupts" && key == "line")
+}
+
 /// Puts a value at the key `name`, somewhere; of what a manifest names itself something that is there.
 fn set(tree: &mut Table, name: &str, value: Value, source: &mut Source) {
     let mut path = Path::new();
@@ -80,7 +86,7 @@ fn set(tree: &mut Table, name: &str, value: Value, source: &mut Source) {
         }
         path.push(any[source.draw(0, any.len() as u64 - 1) as usize].clone());
     }
-    let Some((key, above)) = path.split_last() else { return };
+    let Some((key, above)) = path.split_last().filter(|_| !is_wiring(&path)) else { return };
     // Tables that are not there are made, but for the first: it would have nothing else.
     let mut at = &mut *tree;
     for part in above {
@@ -159,7 +165,7 @@ fn change(tree: &mut Table, source: &mut Source) {
         _ = remove(tree, path);
         return;
     }
-    let Some((key, above)) = path.split_last() else { return };
+    let Some((key, above)) = path.split_last().filter(|_| !is_wiring(path)) else { return };
     let Some(value) = table(tree, above).and_then(|table| table.get_mut(key)) else { return };
     *value = match &*value {
         Value::Integer(number) => {

@@ -208,7 +208,11 @@ fn sums(system: &Resolved, task: usize) -> Sums {
                     None => sums.works_without = true,
                 }
             }
-            operation::REPEAT => sums.is_endless = true,
+            // Nothing comes after it.
+            operation::REPEAT => {
+                sums.is_endless = true;
+                break;
+            }
             _ => {}
         }
     }

@@ -528,6 +528,18 @@ impl<'a> Waiting<'a> {
         asked.sort_unstable();
         for endpoint in asked {
             let name = &self.system.endpoints[endpoint].0;
+            // `serve` computes for as long as a request says.
+            let server = self.server(endpoint);
+            let obeys = self.system.tasks[server].script.iter().any(|step| step.operation == operation::SERVE);
+            let works = self.works_for(task);
+            let is_free =
+                |other: &usize| !self.is_scripted(*other) && !self.system.keeps_word[*other] && !works.contains(other);
+            if let Some(other) = self.callers(endpoint).find(|other| obeys && is_free(other)) {
+                let (who, server) = (self.name(other), self.name(server));
+                return Some(format!(
+                    "`{who}` may ask `{server}` for a longer service than the `service_max` of `{name}`"
+                ));
+            }
             for other in self.reach(endpoint).into_iter().filter(|other| *other != task) {
                 let who = self.name(other);
                 if self.may_inherit(other) {
@@ -547,13 +559,23 @@ impl<'a> Waiting<'a> {
                 }
             }
         }
-        self.ended(task).or_else(|| self.unheard(task)).or_else(|| self.unmanaged(task))
+        let devices = || self.unheard(task).or_else(|| self.unmanaged(task)).or_else(|| self.driven_by_jobs(task));
+        self.ended(task).or_else(devices)
     }
 
     /// The uses of engines by `task` and by servers that work for it.
     fn engines_for(&self, task: usize) -> impl Iterator<Item = &image::EngineUser> {
         let works = self.works_for(task);
         self.system.engine_users.iter().filter(move |user| works.contains(&(user.task as usize)))
+    }
+
+    /// Whether the driver of a device that `task` uses, or a server for it, has jobs of its own: it serves the device when these are released.
+    fn driven_by_jobs(&self, task: usize) -> Option<String> {
+        let devices = self.engines_for(task).filter_map(|user| self.system.engine_places[user.engine as usize]);
+        let mut drivers = devices.map(|(device, _)| self.system.devices[device].driver);
+        let has_jobs = |driver: &usize| self.reservation(*driver).is_some_and(|one| one.release != release::NONE);
+        let driver = drivers.find(has_jobs)?;
+        Some(format!("driver `{}` has jobs of its own", self.name(driver)))
     }
 
     /// Whether the locks of engines that `task` uses, or a server for it, are there in name only.

@@ -57,6 +57,11 @@ impl Resolver<'_> {
                 Reason::Needs { what: "supervisor", of, needs: "a task with the key `restart`" },
             ));
         }
+        // It would hear of ends, and its device of nothing.
+        if self.out.devices.iter().any(|device| device.driver == watcher) {
+            let (of, with) = (name.get_ref().clone(), "being the driver of a device");
+            return Err(At(name.span(), Reason::Excludes { what: "supervisor", of, with }));
+        }
         let ends = self.notification("ends".to_owned(), name.span())?;
         self.add(watcher, &Spanned::new(name.span(), "ends".to_owned()), kind::NOTIFICATION, ends, rights::WAIT)?;
         self.out.waits.push((watcher, ends));

@@ -168,3 +168,11 @@ fn a_dormant_task_is_started_by_somebody() {
         assert!(errors.0.iter().any(|error| error.reason.to_string() == expected), "{to}: {errors}");
     }
 }
+
+#[test]
+fn the_driver_of_a_device_is_no_supervisor() {
+    let device = "[devices.gpu]\ndriver = \"watcher\"\nfirmware = \"engine-core\"\nmemory = \"64KiB\"\n";
+    let errors = Manifest::parse(Path::new("lives.toml"), &(SYSTEM.to_owned() + device)).unwrap_err().to_string();
+    let expected = "lives.toml:8: supervisor of `watcher` means nothing together with being the driver of a device";
+    assert!(errors.contains(expected), "{errors}");
+}

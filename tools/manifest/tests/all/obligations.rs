@@ -222,6 +222,7 @@ fn a_key_that_counts_changes_a_proof_here() {
         ("start_within = \"100us\"", "start_within = \"2ms\""),
         ("times = 1", "times = 2"),
         ("managed = true", "managed = false"),
+        ("binary = \"gpu-driver/gpu-driver\"\nclass = \"service\"\n", "binary = \"gpu-driver/gpu-driver\"\n"),
     ] {
         let other = parse(&SYSTEM.replacen(from, to, 1)).unwrap_or_else(|why| panic!("{to}: {why}"));
         assert_ne!(verdicts(&other), expected, "{to}");

@@ -215,6 +215,22 @@ fn what_other_clients_may_do_again_and_again_is_not_proved() {
 }
 
 #[test]
+fn whoever_is_served_as_long_as_it_asks_keeps_its_word() {
+    let program = GOOD.replace("policy = \"DM\"\n", "").replace(
+        "script = [\"call slow 300us\"]\nperiod = \"100ms\"\nbudget = \"7ms\"\nwcet = \"1ms\"",
+        "binary = \"a/b\"\nclass = \"background\"",
+    );
+    let expected = "m.toml:11: task `brake` is hard, but not proved: `log` may ask `slow` for a longer service than the `service_max` of `slow`";
+    assert_eq!(parse(&program).err().as_deref(), Some(expected));
+    assert_eq!(parse(&program.replace("class = \"background\"", "class = \"background\"\ntrusted = true")).err(), None);
+    // A service that takes as long as its server says is nobody else's choice.
+    assert_eq!(
+        parse(&program.replace("[\"serve slow\"]", "[\"receive slow\", \"burn 300us\", \"reply slow\"]")).err(),
+        None
+    );
+}
+
+#[test]
 fn uses_of_endpoints_and_notifications_are_numbers_only() {
     refused("uses.slow = {}", "uses.slow = { times = 0 }", "m.toml:14: number of uses of `brake` is zero");
     refused(

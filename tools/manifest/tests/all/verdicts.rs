@@ -217,6 +217,10 @@ uses.m = {{ cpu = "200us" }}
     let much = r#""burn 13ms""#;
     let why = (Origin::Counted, "its script computes for 13.000 ms, and its budget is 12.000 ms");
     breaks(&body(much), (much, once), "b", why);
+    // Nothing comes after `repeat`.
+    let kept = r#""acquire m", "burn 100us", "repeat", "release m""#;
+    let why = (Origin::Counted, "`b` does not give back engine `m`, and that is in no bound on the hold");
+    breaks(&body(kept), (kept, once), "a", why);
     let endless = r#""burn 1ms", "repeat""#;
     breaks(&body(endless), (endless, once), "b", (Origin::Counted, "never completes a job"));
     let calls = r#"

@@ -22,7 +22,7 @@ use std::sync::Once;
 
 use fusee_abi::call::{HandleValue, rights};
 use fusee_abi::environment;
-use fusee_abi::image::{Reservation, class, kind, release};
+use fusee_abi::image::{Handle, Reservation, class, kind, release};
 use fusee_abi::script::{Step, operation};
 use fusee_abi::trace::{Event, Record};
 use fusee_graph::names;
@@ -758,7 +758,11 @@ fn tempted(system: &Resolved, number: u64) -> Vec<(usize, Program)> {
         let mut steps = Vec::new();
         for step in &task.script {
             steps.push(*step);
-            if step.operation == operation::ACQUIRE {
+            // Who has no right to it holds nothing then.
+            let slot = u32::from(HandleValue(step.handle).slot());
+            let holds =
+                |one: &Handle| (one.task as usize, one.slot) == (index, slot) && one.rights & rights::ACQUIRE != 0;
+            if step.operation == operation::ACQUIRE && system.handles.iter().any(holds) {
                 steps.extend_from_slice(&tries);
             }
         }

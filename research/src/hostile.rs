@@ -123,7 +123,7 @@ pub fn hostile(arguments: &HostileArguments) -> Result<bool> {
     Ok(good && is_covered)
 }
 
-/// What is not drawn that should be, in words.
+/// Keys that are not drawn and should be, in words.
 fn uncovered(coverage: &Coverage) -> Vec<String> {
     let missing = coverage.missing().into_iter().map(|(key, drawn)| {
         format!("`{key}` is in no system in which something is proved, and in {drawn} that were drawn")
@@ -202,7 +202,7 @@ pub fn check() -> (String, Vec<String>) {
 enum Fault {
     /// A rule that the kernel forgets.
     Kernel(Planted),
-    /// The same, with jobs of graphs that begin early.
+    /// Systems with jobs of graphs that begin early.
     Graphs(Planted),
     /// A condition of a proof that is taken for granted.
     Proof(Granted),

@@ -13,13 +13,13 @@
 //! # Why it costs others nothing
 //!
 //! To real-time jobs an early job is a thread of class service. It delays them by what it holds, as any such thread does, and by nothing else: the analysis counts a hold that is under way, whoever
-//! has it, and by arrival one of each other user. What it takes from accounts, and so the demand of its reservation in any interval, is that of its released jobs alone. These are a period apart,
+//! has it, and by arrival one of each other user. Its accounts, and so the demand of its reservation in any interval, are those of its released jobs alone. These are a period apart,
 //! as the release that is given back to the next job has had no job of its own (4). No response time that is proved counts from an earlier instant than the release, and no job begins later by the rule.
 //!
 //! To begin with the key of the release at once would be sound for deadlines, but not for response times: jobs of a short deadline that are released beyond the end of a busy period would delay a job of a long one that is complete
 //! before they are released.
 //!
-//! What counts a task's jobs by its period though they are not released (engines of groups, those that a priority with a token reaches, boosts, pools of clusters) must not know early jobs: the manifest decides who begins early, and boot
+//! Bounds that count a task's jobs by its period though they are not released (engines of groups, those that a priority with a token reaches, boosts, pools of clusters) must not know early jobs: the manifest decides who begins early, and boot
 //! refuses what the kernel can see.
 //!
 //! # Invariants
@@ -65,7 +65,7 @@ impl Kernel {
         self.set_key(reservation, key);
     }
 
-    /// The job of `reservation` is released now. Who calls this gives it the budget and the key of that.
+    /// The job of `reservation` is released now. The caller gives it the budget and the key of that.
     pub(crate) fn end_early_at_release<M: Machine>(&mut self, machine: &mut M, reservation: ReservationId) {
         self.take_up(machine, reservation);
         if let Some(cpu) = self.reservations[reservation].on {
@@ -106,7 +106,7 @@ impl Kernel {
         (object.nominal, object.next_release) = (Instant::NEVER, Instant::NEVER);
     }
 
-    /// What has been used of the budget of `reservation` is paid from it.
+    /// Time that has been used of the budget of `reservation` is paid from it.
     fn pay<M: Machine>(&mut self, machine: &mut M, reservation: ReservationId) {
         if let Some(cpu) = self.reservations[reservation].on {
             let now = machine.now();

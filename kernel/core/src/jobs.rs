@@ -39,7 +39,7 @@ impl Kernel {
             return Ok(());
         }
         if let Some(release) = self.take_queued(thread, reservation, self.now) {
-            // What the late job used is not the next one's to pay.
+            // Time that the late job used is not the next one's to pay.
             let now = machine.now();
             self.charge(machine, cpu, now);
             self.end_rest_late(reservation);
@@ -122,7 +122,7 @@ impl Kernel {
         let chunk = object.account.release;
         if chunk < release {
             if chunk < self.start && self.threads[thread].job.number == 0 && object.rests <= self.start {
-                // What a task used before the start of the system, and nothing since, is not its first job's to pay.
+                // Time that a task used before the start of the system, and nothing since, is not its first job's to pay.
                 object.account.restart(release);
             } else {
                 object.account.resume(release);

@@ -603,7 +603,7 @@ mod tests {
         assert!(report.violations.len() > 5, "{report:?}");
         for (_, faults, problems) in &report.violations {
             assert!(
-                faults.len() == 1 && problems.iter().all(|why| why.contains("the bound is 309")),
+                faults.len() == 1 && problems.iter().all(|why| why.contains("the bound is 339")),
                 "{faults:?} {problems:?}"
             );
         }

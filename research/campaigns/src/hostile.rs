@@ -6,10 +6,10 @@
 //! invariant of the kernel may break, and it may not panic.
 //!
 //! A system begins as a draft (`draft`): tasks with jobs, and what they share. To its tables come `themes`, which make tasks nodes of graphs, or let them have further lives,
-//! and `extras`, which are any keys at all. What admission refuses becomes an attacker, or is taken out, and the rest is tried again; some systems are built with
+//! and `extras`, which are any keys at all. A task that admission refuses becomes an attacker, or is taken out, and the rest is tried again; some systems are built with
 //! `admission = "warn"`, and then tasks count as proved of which `analyze` says so. [Coverage] says which keys were drawn in this way.
 //!
-//! What a system does is said by its manifest, a seed and a number; so a violation is reported as these three, after all has been left out that
+//! A manifest, a seed and a number say all that a system does; so a violation is reported as these three, after all has been left out that
 //! [the same fault](Fault) shows without.
 //!
 //! Not here: which tasks are proved (`fusee_manifest::admission`).
@@ -111,7 +111,7 @@ impl Granted {
 }
 
 impl Which {
-    /// What they cost the analysis.
+    /// Their costs as the analysis has them.
     fn analysed(&self, number: u64) -> Option<fusee_sched_analysis::Overheads> {
         self.costs_of(number).map(|costs| costs.1)
     }
@@ -209,7 +209,7 @@ pub struct Violation {
     pub manifest: String,
 }
 
-/// What must not happen, as far as it is the same in a smaller system.
+/// A fault, as far as it is the same in a smaller system.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Fault {
     /// A job of this task is late,
@@ -252,7 +252,7 @@ const WARNED: u64 = 6;
 /// When a simulation begins at the latest, and the longest period in one, nanoseconds: what is longer takes a host too long.
 const LATEST: u64 = 50_000_000;
 const LONGEST_PERIOD: u64 = 500_000_000;
-/// What a script that begins again computes at least in between, nanoseconds.
+/// CPU time that a script which begins again computes at least in between, nanoseconds.
 const ROUND: u64 = 10_000;
 /// How long a simulation is: so many of the longest period of its system,
 const LONGEST: [u64; 2] = [2, 5];
@@ -423,7 +423,7 @@ impl HostileReport {
                 runs(&manifest)?;
                 return Ok(Admitted { tree, manifest, by_grant: true });
             }
-            // What is heeded in vain is taken out.
+            // Lines that are heeded in vain are taken out.
             let words: String =
                 errors.0[0].reason.to_string().chars().filter(|letter| !letter.is_ascii_digit()).collect();
             vain = if words == last { vain + 1 } else { 0 };
@@ -588,7 +588,7 @@ fn shrunk(tree: &Table, fault: &Fault, origin: (u64, u64), kernel: Which) -> (St
 
 //--- Simulation
 
-/// The same as [`run`], and a panic is a fault, where panics unwind.
+/// Runs as [`run`] does, and a panic is a fault, where panics unwind.
 fn run_or_panic(manifest: &Manifest, origin: (u64, u64), kernel: Which) -> Result<Outcome, String> {
     panic::catch_unwind(AssertUnwindSafe(|| run(manifest, origin, kernel))).unwrap_or_else(|panic| {
         let words = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref().copied());
@@ -758,7 +758,7 @@ fn tempted(system: &Resolved, number: u64) -> Vec<(usize, Program)> {
         let mut steps = Vec::new();
         for step in &task.script {
             steps.push(*step);
-            // Who has no right to it holds nothing then.
+            // A task without the right holds nothing then.
             let slot = u32::from(HandleValue(step.handle).slot());
             let holds =
                 |one: &Handle| (one.task as usize, one.slot) == (index, slot) && one.rights & rights::ACQUIRE != 0;

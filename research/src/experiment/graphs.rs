@@ -105,7 +105,7 @@ fn by_deadline() -> Vec<Arrangement> {
     ]
 }
 
-/// The same, and two of them with nodes that begin early.
+/// All of them, and two with nodes that begin early.
 fn early_and_not() -> Vec<Arrangement> {
     let mut all = by_deadline();
     for (name, of) in [(EARLY[0], THREE[0]), (EARLY[1], SIX[0])] {

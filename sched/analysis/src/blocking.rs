@@ -443,7 +443,7 @@ impl Study<'_> {
         locks.servers.iter().map(|server| server.task.map_or(Ok(Held::default()), |task| study.held_by(task))).collect()
     }
 
-    /// The same, of the server that is `task` among users.
+    /// Suspension of a service of the server that is `task` among users.
     fn held_by(&self, task: usize) -> Result<Held, Unbounded> {
         let mut held = Held::default();
         let mut longest = Nanoseconds::ZERO;

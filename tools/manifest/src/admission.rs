@@ -496,7 +496,7 @@ fn donates_for_untrusted(system: &Resolved, index: usize) -> Option<String> {
     })
 }
 
-/// What the engines of one lock are called.
+/// Names of the engines of one lock.
 fn names_of<'a>(system: &'a Resolved, engines: &[usize]) -> Vec<&'a str> {
     match system.arbitrated[engines[0]].as_deref() {
         Some(name) => vec![name],

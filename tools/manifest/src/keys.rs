@@ -21,16 +21,16 @@ use crate::resolve::handles::RIGHTS;
 use crate::schema::{File, NamedLimit, RestartLimits, RestartName};
 use crate::script::STEPS;
 
-/// What stands at a key.
+/// A key.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Key {
-    /// What is written there,
+    /// Its value,
     pub value: Kind,
     /// in so many lists, one in the other.
     pub lists: u32,
 }
 
-/// What is written at a key.
+/// The kind of a value.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Kind {
     /// `true` or `false`.
@@ -47,7 +47,7 @@ pub enum Kind {
     Word,
 }
 
-/// What a type reads.
+/// The form that a type reads.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Shape {
     Fields(&'static [&'static str]),
@@ -123,7 +123,7 @@ fn walk(value: &Value, path: &str, found: &mut BTreeSet<String>) {
     }
 }
 
-/// What is read at `path`; several things, if an untagged enum is.
+/// Forms that are read at `path`: several, if it is an untagged enum.
 fn shapes(path: &[&'static str]) -> Vec<Shape> {
     let untagged = (1..=path.len()).find_map(|length| Some((alternatives(&path[..length])?, &path[length..])));
     match untagged {
@@ -136,10 +136,10 @@ fn shapes(path: &[&'static str]) -> Vec<Shape> {
     }
 }
 
-/// What one type reads at a path.
+/// The form that one type reads at a path.
 type Read = fn(&[&'static str]) -> Shape;
 
-/// What may stand where an untagged enum is read, or a time or a launch.
+/// Forms that may stand where an untagged enum is read, or a time or a launch.
 fn alternatives(path: &[&str]) -> Option<Vec<Read>> {
     match path.join(".").as_str() {
         "tasks.*.restart" => Some(vec![shape::<RestartName>, shape::<RestartLimits>]),
@@ -181,7 +181,7 @@ impl Asked<'_> {
 /// The words by which serde expects what it keeps until it knows which variant of an untagged enum it is.
 const ANY: &str = "any value";
 
-/// What a visitor expects, in words.
+/// Expectations of a visitor, in words.
 struct Words<'a, V>(&'a V);
 
 impl<'de, V: Visitor<'de>> fmt::Display for Words<'_, V> {
@@ -276,7 +276,7 @@ impl<'a> SeqAccess<'static> for Asked<'a> {
     }
 }
 
-/// A map with these keys, the last first. What is asked of the last one's value is kept; those before it are numbers.
+/// A map with these keys, the last first. Questions to the last one's value are kept; those before it are numbers.
 struct Entries<'a> {
     keys: Vec<&'static str>,
     value: Asked<'a>,

@@ -194,7 +194,7 @@ impl Node {
     }
 
     /// Whether the frame that [`Node::frame`] gives for the same job and `back` was lost, to a reader that has read it: its writer, which does not wait for readers (`overwrite` of
-    /// the manifest), has gone on so far that it may have written over it. What was read then is of no frame. Never, where the writer waits.
+    /// the manifest), has gone on so far that it may have written over it. Words that were read then are of no frame. Never, where the writer waits.
     #[must_use]
     pub fn is_lost(&self, object: &Object, job: &JobInfo, back: u32) -> bool {
         let read = self.whole_number(job).saturating_sub(back.into());
@@ -318,7 +318,7 @@ enum Said {
     Edge(u64),
     Next(usize, Task),
     Back(u64),
-    /// Of an object.
+    /// Frames of an object.
     Frames(Frames),
     /// Of the node with this number, or one's own.
     Room(Option<usize>, Notification),

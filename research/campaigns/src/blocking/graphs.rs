@@ -55,7 +55,7 @@ pub fn graphs(draws: Draws, claims: &(dyn Fn(&Manifest) -> GraphClaims + Sync)) 
     graphs_on(draws, claims, None)
 }
 
-/// The same on a kernel that forgets this rule.
+/// Simulates them on a kernel that forgets this rule.
 pub fn graphs_on(
     draws: Draws,
     claims: &(dyn Fn(&Manifest) -> GraphClaims + Sync),
@@ -111,7 +111,7 @@ pub(super) fn connect(source: &mut Source, text: &mut String) {
             } else {
                 deadline
             };
-            // What is drawn of this leaves all else as it is.
+            // Draws of this leave all else as it is.
             let waits = place > 0 && Source::new(period, place as u64).draw(0, 2) == 0;
             let times = if waits { times + "early = false\n" } else { times };
             release(text, &node.name, &times);

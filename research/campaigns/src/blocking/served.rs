@@ -23,11 +23,11 @@ struct Engine {
     room: u64,
 }
 
-/// What clusters have.
+/// Locks of clusters.
 #[derive(Default)]
 pub(super) struct Shared {
     engines: Vec<Engine>,
-    /// Of some clusters a pool.
+    /// Clusters that have a pool.
     pools: Vec<usize>,
     /// How many more may be clients of the accelerator.
     clients: u64,
@@ -43,7 +43,7 @@ struct Hold {
     within: bool,
 }
 
-/// What a job or a service uses.
+/// Uses of a job or a service.
 #[derive(Default)]
 pub(super) struct Uses {
     holds: Vec<Hold>,

@@ -138,7 +138,7 @@ struct Lock {
     cluster: usize,
     fifo: bool,
     grouped: bool,
-    /// Of an engine its device.
+    /// The device, of an engine.
     device: Option<Place>,
 }
 

@@ -2,7 +2,7 @@
 //!
 //! # Invariants
 //!
-//! 1. What is tried is kept only if it shows the same fault: of the same task, and of the same kind.
+//! 1. A smaller system is kept only if it shows the same fault: of the same task, and of the same kind.
 //! 2. Each step makes a system smaller: it has fewer tables, keys or steps, or one of its numbers is smaller. So it comes to an end.
 
 use toml::{Table, Value};
@@ -24,7 +24,7 @@ pub(super) fn shrink(tree: &Table, shows: &mut dyn FnMut(Table) -> Option<Table>
         let before = weight(&least);
         for smaller in [without_parts, without_steps, with_less] {
             let mut at = 0;
-            // What comes after a part that cannot be left out is tried next, not from the first again.
+            // Parts after one that cannot be left out are tried next, not from the first again.
             while let Some(tried) = smaller(&least, at) {
                 tries += 1;
                 match shows(tried).filter(|found| weight(found) < weight(&least)) {

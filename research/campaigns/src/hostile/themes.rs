@@ -9,7 +9,7 @@ use toml::{Table, Value};
 use super::tree::{is, names, nanoseconds, task, time};
 use crate::blocking::graphs::edges;
 
-/// What adds something to a system.
+/// A function that adds something to a system.
 type Theme = fn(&mut Table, &mut Source);
 
 /// All themes, and of how many systems one has each.
@@ -140,7 +140,7 @@ fn graph(tree: &mut Table, source: &mut Source, number: usize, nodes: &[String])
     insert(section(tree, "graphs"), &format!("g{number}"), made);
 }
 
-/// What one node writes, and some of those read that run as often.
+/// An object that one node writes, and some of those read that run as often.
 fn object(source: &mut Source, nodes: &[String], rates: &[Rate], is_on_device: bool) -> Option<Table> {
     let writer = source.draw(0, nodes.len() as u64 - 2) as usize;
     let mut readers = Table::new();
@@ -201,7 +201,7 @@ fn lives(tree: &mut Table, source: &mut Source) {
         insert(&mut watcher, "period", nanoseconds(period));
         let own = period / source.draw(10, 20);
         insert(&mut watcher, "wcet", nanoseconds(own));
-        // What begins does so on its budget.
+        // Lives begin on its budget.
         insert(&mut watcher, "budget", nanoseconds((own + beginning).min(period)));
         match source.draw(0, 4) {
             0 => {
@@ -243,7 +243,7 @@ fn lives(tree: &mut Table, source: &mut Source) {
     }
 }
 
-/// What follows the end of a task, and for how long its beginning may take, nanoseconds.
+/// A policy for the end of a task, and how long its beginning may take, nanoseconds.
 fn restart(source: &mut Source) -> (Value, u64) {
     match source.draw(0, 4) {
         0 => ("always".into(), 10 * MILLISECOND),
@@ -368,7 +368,7 @@ fn clients(tree: &mut Table, source: &mut Source) {
             let holds = |text: &Value| text.as_str().is_some_and(|text| text.starts_with("engine "));
             let Some(one) = task(tree, &name) else { continue };
             let handles = one.get("handles").and_then(Value::as_table);
-            // Who has the lock of an engine of the device needs no other way.
+            // A task with the lock of an engine of the device needs no other way.
             if handles.is_none_or(|handles| !handles.values().any(holds)) {
                 give(tree, &name, &engine, format!("engine {engine}: share"));
                 sharing.push(name);
@@ -666,7 +666,7 @@ fn uses(tree: &mut Table, source: &mut Source) {
     together(tree, source);
 }
 
-/// What a server does, as a script: it serves, no more; or holds an engine between, and calls others as often as it says.
+/// Gives a server a script: it serves, no more; or holds an engine between, and calls others as often as it says.
 fn service(tree: &mut Table, source: &mut Source, name: &str) {
     let endpoint = name.replace("server", "s");
     let most = time(section(section(tree, "endpoints"), &endpoint), "service_max").unwrap_or(0);
@@ -686,7 +686,7 @@ fn service(tree: &mut Table, source: &mut Source, name: &str) {
         insert(one, "script", vec![Value::from(format!("serve {endpoint}"))]);
         return;
     }
-    // What the kernel does for it is part of a service, too.
+    // Paths of the kernel are part of a service, too.
     let part = most / 8;
     let mut steps = vec![format!("receive {endpoint}"), format!("burn {part}ns")];
     for (called, used) in &uses {

@@ -57,7 +57,7 @@ pub(super) fn remove(tree: &mut Table, path: &[String]) -> bool {
     table(tree, above).is_some_and(|table| table.remove(key).is_some())
 }
 
-/// What stands in a line of `text`, by number from 1: a key, or a whole table.
+/// The key, or the whole table, in a line of `text`, by number from 1.
 fn at_line(text: &str, line: usize) -> Option<Path> {
     let unquoted = |name: &str| name.trim().trim_matches('"').to_owned();
     let mut above = Path::new();
@@ -101,7 +101,7 @@ pub(super) fn heed(tree: &mut Table, draft: &Draft, reason: &Reason, spare: u64)
     }
 }
 
-/// Gives up on having one task proved: it does anything from now on. What was added to it since it was drafted stays.
+/// Gives up on having one task proved: it does anything from now on. Keys that were added since it was drafted stay.
 fn give_up(tree: &mut Table, draft: &Draft, name: &str) -> bool {
     let Some(old) = task(tree, name) else { return false };
     if old.remove("hard").is_none() {
@@ -186,12 +186,12 @@ fn cut(tree: &mut Table, name: &str, spare: u64) -> bool {
     true
 }
 
-/// What one step computes, nanoseconds.
+/// CPU time of one step, nanoseconds.
 fn burn(step: &Value) -> Option<u64> {
     step.as_str()?.strip_prefix("burn ").and_then(Time::parse).map(|time| time.0)
 }
 
-/// What the script of a task computes.
+/// CPU time of the script of a task, nanoseconds.
 fn burns(task: &Table) -> u64 {
     let steps = task.get("script").and_then(Value::as_array);
     steps.map_or(0, |steps| steps.iter().filter_map(burn).fold(0, u64::saturating_add))
@@ -208,7 +208,7 @@ fn scale(task: &mut Table, part: u64, of: u64) {
     }
 }
 
-/// The same system, whose tasks do as they declare if others rely on them, whatever has been said of these.
+/// A system whose tasks do as they declare if others rely on them, whatever has been said of these.
 pub(super) fn keeping_word(tree: &Table) -> Table {
     let mut tree = tree.clone();
     keep_word(&mut tree);
@@ -221,7 +221,7 @@ fn keep_word(tree: &mut Table) {
     let drivers: Vec<String> = devices.filter_map(|(_, device)| named(Some(device), "driver")).collect();
     let supervisor = named(tree.get("supervisor"), "task");
     for name in names(tree, "tasks") {
-        // What these do is said elsewhere.
+        // Their behaviour is said elsewhere.
         let is_known = drivers.contains(&name) || supervisor.as_ref() == Some(&name) || is_server(&name);
         let Some(one) = task(tree, &name).filter(|_| !is_known) else { continue };
         let has_steps = |key: &str| one.get(key).and_then(Value::as_array).is_some_and(|steps| !steps.is_empty());

@@ -42,7 +42,7 @@ pub fn recoveries(system: &Resolved, overheads: &Overheads) -> Vec<Recovery> {
     system.policies.iter().filter(has_lives).map(recovery).collect()
 }
 
-/// What the bound of `task` does not count, if it is the supervisor: that all it watches begins again in one job, and computes on its budget meanwhile.
+/// A wait that the bound of `task` does not count, if it is the supervisor: that all it watches begins again in one job, and computes on its budget meanwhile.
 pub(super) fn uncounted(system: &Resolved, task: usize) -> Option<String> {
     system.supervisor.filter(|supervisor| *supervisor == task)?;
     let begins = |policy: &Policy| u64::from(policy.start_within) * 1_000;

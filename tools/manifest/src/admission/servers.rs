@@ -588,7 +588,7 @@ impl<'a> Waiting<'a> {
         Some(format!("with `managed = false` the lock of engine `{engine}` keeps nobody from it"))
     }
 
-    /// Who may take from the driver of a device that `task` uses, or a server for it, the notice that an operation has ended.
+    /// A task that may take from the driver of a device that `task` uses, or a server for it, the notice that an operation has ended.
     fn unheard(&self, task: usize) -> Option<String> {
         let system = self.system;
         let engines = self.engines_for(task);
@@ -618,7 +618,7 @@ impl<'a> Waiting<'a> {
         Some(format!("`{who}` may wait for `{notification}`, and then the driver `{driver}` does not hear of it"))
     }
 
-    /// Who may keep `task` waiting for a free frame of an object that it writes: a reader, those whose tokens that waits for, and those who may keep one of these waiting. How far
+    /// A task that may keep `task` waiting for a free frame of an object that it writes: a reader, those whose tokens that waits for, and those who may keep one of these waiting. How far
     /// a node is it says itself, and nobody else can.
     pub(super) fn kept_waiting(&self, task: usize) -> Option<String> {
         for graph in &self.system.graphs {

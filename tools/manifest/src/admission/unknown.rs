@@ -41,7 +41,7 @@ pub(super) fn engines(system: &Resolved, engines: &[usize]) -> Option<String> {
     }
     let is_arbitrated = system.arbitrated[engines[0]].is_some();
     let tasks: Vec<usize> = users(system, engines).map(|(user, _)| user.task as usize).collect();
-    // What is lent to it lets it take SMs, however often.
+    // Keys that are lent to it let it take SMs, however often.
     let jobless = tasks.iter().find(|task| system.period_and_window(**task).is_none());
     if let Some(task) = jobless.filter(|_| is_arbitrated && tasks.len() > 1) {
         let name = &system.tasks[*task].name;

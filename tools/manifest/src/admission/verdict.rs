@@ -117,7 +117,7 @@ impl Study {
         let locks = &self.locks;
         let engines = locks.engines.iter().map(|one| one.users.iter().map(|user| user.task).collect());
         let pools = locks.pools.iter().map(|one| one.sections.iter().map(|section| section.task).collect());
-        // What a server shares it shares for those who call it.
+        // A server shares its locks for those who call it.
         let servers = locks.servers.iter().map(|one| one.callers.iter().map(|caller| caller.task).chain(one.task));
         let mut groups: Vec<Vec<usize>> = engines.chain(pools).collect();
         // Servers may call each other: one group.

@@ -56,7 +56,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// What the jobs of `task` are counted for by its period, if there is anything.
+    /// A bound that counts jobs of `task` by its period, if there is one.
     fn counted(&self, task: usize) -> Option<String> {
         let system = &self.out;
         let cluster = system.tasks[task].cluster as usize;

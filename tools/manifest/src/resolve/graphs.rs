@@ -385,7 +385,7 @@ impl Draft<'_> {
         self.back.iter().find(|(_, edge)| edge.to == writer).map(|(name, _)| *name)
     }
 
-    /// What the page with the words of a node is called: no other part of a graph has a name of three parts.
+    /// The name of the page with the words of a node: no other part of a graph has a name of three parts.
     fn page(&self, node: usize) -> String {
         format!("{}.words.{node}", self.name.get_ref())
     }

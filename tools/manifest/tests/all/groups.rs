@@ -82,7 +82,7 @@ fn a_task_with_several_contexts_is_one_client() {
     assert!(found.contains(&entry("group.ada", word(1, 0, 1, 0))) && found.len() == 5, "{found:?}");
 }
 
-/// The same system, of whose clients nothing is said.
+/// A system like [`GOOD`], of whose clients nothing is said.
 fn plain() -> String {
     let (mut text, mut skips) = (String::new(), false);
     for line in GOOD.lines() {

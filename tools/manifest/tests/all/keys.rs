@@ -23,7 +23,7 @@ fn keys_are_those_that_the_types_read_with_the_values_of_enums_and_rights_and_st
     assert_eq!(all["tasks.*.restart.start_within"], Key { value: Kind::Time, lists: 0 });
     assert_eq!(all["system.distance"], Key { value: Kind::Number, lists: 2 });
     assert_eq!(all["devices.*.copy_engines"], Key { value: Kind::Number, lists: 0 });
-    // What no manifest says is skipped by the types.
+    // Fields that no manifest has are skipped by the types.
     assert!(!all.keys().any(|key| key.ends_with("time_table") || key.ends_with("measures")));
 }
 

@@ -1,4 +1,4 @@
-//! What is said of keys and rights: nothing is missing, and what is said to change no proof changes none.
+//! Obligations of keys and rights: none is missing, and a key that is said to change no proof changes none.
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -352,7 +352,7 @@ handles = { m = "engine m: acquire" }
 uses.m = { cpu = "900us" }
 "#;
 
-/// What is missing for the proof of `client`, with `from` replaced by `to`.
+/// The answer to that system, with `from` replaced by `to`.
 #[track_caller]
 fn holds(from: &str, to: &str) -> String {
     assert!(HOLDS.contains(from), "there is no `{from}`");
@@ -422,7 +422,7 @@ fn a_service_that_holds_what_nobody_bounds_is_not_counted() {
         "\"sleep 1ms\", \"reply files\"",
         "the script of server `files` does more than to serve",
     );
-    // Who shares the engine with it trusts its word, and so does it that of others.
+    // Tasks that share the engine with it trust its word, and it trusts that of others.
     let untrusted = |task: &str, from: &str, to: &str, who: &str| {
         let said = holds(from, to);
         let why = format!("`{who}` may hold engine `m` for longer than it says; is it `hard`, or to be `trusted`?");
@@ -445,7 +445,7 @@ fn a_client_rests_on_the_budgets_of_those_who_share_an_engine_with_its_server() 
     assert!(missing.iter().any(|one| one.origin == Origin::Budget && one.why.starts_with(why)), "{missing:?}");
 }
 
-/// The same where both have a token of a pool while they hold the engine.
+/// That system where both have a token of a pool while they hold the engine.
 fn with_tokens(limit: &str) -> String {
     let pool = format!("[pools.t]\nreplicas = 1\nlimit = {limit}\n[engines.m]");
     let text = HOLDS

@@ -77,7 +77,7 @@ struct Player {
     /// Two that were acquired together, and the handle of the first.
     both: Option<(u64, EngineGroup)>,
     context: Option<Context>,
-    /// What answers the request that it serves.
+    /// The token that answers the request that it serves.
     token: Option<ReplyToken>,
 }
 

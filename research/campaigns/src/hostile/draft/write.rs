@@ -236,7 +236,7 @@ impl Draft {
         }
     }
 
-    /// What it does if it is as it declares: computes all it may, in parts, and holds what it uses for as long as it says.
+    /// Steps of a task that is as it declares: it computes all it may, in parts, and holds what it uses for as long as it says.
     fn script(&self, task: &TaskDraft, uses: &[&Use]) -> String {
         let mut steps = Vec::new();
         let mut left = task.computes;

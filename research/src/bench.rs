@@ -204,11 +204,7 @@ fn measure(arguments: &BenchArguments, install: bool) -> Result<Measured> {
         Profile::Det,
         false,
     )?;
-    let sorted = |image: &Image| -> Result<Samples> {
-        let mut samples = samples(&workspace, image, arguments.seconds, Vec::new())?;
-        samples.values_mut().for_each(|values| values.sort_unstable());
-        Ok(samples)
-    };
+    let sorted = |image: &Image| samples(&workspace, image, arguments.seconds, Vec::new());
     let traced = |level: Level| {
         let workspace = Workspace { kernel: Kernel::Traced(level), ..Workspace::open(install)? };
         sorted(&workspace.image(&arguments.manifest, Profile::Det, false)?)
@@ -260,6 +256,7 @@ pub fn samples(workspace: &Workspace, image: &Image, seconds: u64, arguments: Ve
     for (_, row, value) in run.trace?.logs() {
         samples.entry(row as usize).or_default().push(value);
     }
+    samples.values_mut().for_each(|values| values.sort_unstable());
     Ok(samples)
 }
 

@@ -66,10 +66,7 @@ const OF_STREAMS: usize = 17;
 /// and of graphs.
 const OF_GRAPHS: usize = 19;
 /// What these must be at most.
-///
-/// The first two were 1,095 and 354 instructions before graphs had a page for each node, and their limits 1,500 and 500. Nobody has found yet what they do
-/// besides: the kernel's part of both is as before.
-const MOST_OF_GRAPHS: [u64; 5] = [2_000, 1_400, 2_000, 5_500, 2_500];
+const MOST_OF_GRAPHS: [u64; 5] = [1_500, 500, 2_000, 5_500, 2_500];
 /// The first of engines whose device decides,
 const OF_KEYS: usize = 24;
 /// and what they must be at most.

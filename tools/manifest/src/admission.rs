@@ -460,7 +460,7 @@ fn shares_with_untrusted(system: &Resolved, task: usize, waiting: &Waiting<'_>) 
     let rivals = own.flat_map(|own| system.engine_users.iter().filter(move |other| same_lock(own, other)));
     let engines =
         rivals.map(|rival| (rival.task as usize, format!("engine `{}`", system.engines[rival.engine as usize].0)));
-    let pools = (0..system.pools.len()).filter(|pool| users_of(system, *pool).any(|user| user == task));
+    let pools = (0..system.pools.len()).filter(|pool| users_of(system, *pool).any(|user| waits.contains(&user)));
     let tokens = pools.flat_map(|pool| {
         let name = format!("pool `{}`", system.pools[pool].0);
         users_of(system, pool).map(move |user| (user, name.clone()))

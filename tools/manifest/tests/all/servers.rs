@@ -469,6 +469,15 @@ fn a_server_has_tokens_of_pools_that_each_request_joins_at_once() {
     let said = parse(&with_tokens("1")).err().unwrap_or_default();
     let why = "server `files` uses pool `t`, where priority says who joins a queue, and it has none of its own";
     assert!(said.contains("task `client` is hard, but not proved") && said.contains(why), "{said}");
+    // Others with its tokens have to be trusted, as with its engines.
+    let text = with_tokens("\"unlimited\"").replace("wcet = \"1ms\"\nhard = true", "wcet = \"1ms\"");
+    let pool_alone = text.replace(", m = \"engine m: acquire\" }\nuses.m = { cpu = \"900us\", within = \"t\" }", " }");
+    let pool_alone = pool_alone
+        .replace("\"acquire m\", \"burn 900us\", \"release m\", ", "")
+        .replace("\"burn 100us\", \"acquire t\", \"release t\"", "\"acquire t\", \"release t\"");
+    let said = parse(&pool_alone).err().unwrap_or_default();
+    let why = "`other` may hold pool `t` for longer than it says; is it `hard`, or to be `trusted`?";
+    assert!(said.contains("task `client` is hard, but not proved") && said.contains(why), "{said}\n{pool_alone}");
     let silent = with_tokens("\"unlimited\"").replacen("uses.t = {}\n", "", 1);
     let said = parse(&silent).err().unwrap_or_default();
     assert!(said.contains("`files` does not say how long it uses pool `t`"), "{said}");

@@ -204,10 +204,10 @@ fn measure(arguments: &BenchArguments, install: bool) -> Result<Measured> {
         Profile::Det,
         false,
     )?;
-    let sorted = |image: &Image| samples(&workspace, image, arguments.seconds, Vec::new());
+    let of = |image: &Image| samples(&workspace, image, arguments.seconds, Vec::new());
     let traced = |level: Level| {
         let workspace = Workspace { kernel: Kernel::Traced(level), ..Workspace::open(install)? };
-        sorted(&workspace.image(&arguments.manifest, Profile::Det, false)?)
+        of(&workspace.image(&arguments.manifest, Profile::Det, false)?)
     };
     let [schedule, full] = LEVELS;
     let qemu = toolchain::qemu_version(&workspace.qemu).unwrap_or_default();
@@ -215,8 +215,8 @@ fn measure(arguments: &BenchArguments, install: bool) -> Result<Measured> {
     let column = format!("rustc {}.{}, QEMU {}.{}", rustc.0, rustc.1, qemu.0, qemu.1);
     let crowd = Costs::measure(&workspace)?;
     Ok(Measured {
-        samples: sorted(&image)?,
-        floats: sorted(&with_floats)?,
+        samples: of(&image)?,
+        floats: of(&with_floats)?,
         traced: [traced(schedule)?, traced(full)?],
         crowd,
         clients: Client::measure(install)?,

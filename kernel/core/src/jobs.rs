@@ -310,7 +310,7 @@ impl Kernel {
             self.plan_asked(thread, reservation);
             return;
         };
-        // What the late job used is not the next one's to pay.
+        // Time that the late job used is not the next one's to pay.
         self.charge(machine, cpu, now);
         if release <= now {
             self.end_rest_late(reservation);

@@ -509,7 +509,7 @@ fn words_of(names: &[&str]) -> String {
 }
 
 /// The tasks for which `task` uses engines, and how often a job of each has it do so: itself, once; or, if it serves others, those who call it.
-pub(crate) fn works_for(system: &Resolved, task: usize) -> Vec<(usize, u64)> {
+pub(crate) fn worked_for(system: &Resolved, task: usize) -> Vec<(usize, u64)> {
     match unknown::is_for_others(system, task) {
         true => Waiting::new(system).requests_to(task),
         false => vec![(task, 1)],

@@ -96,7 +96,7 @@ fn raised(system: &Resolved, number: usize) -> Result<Vec<Interrupting>, String>
             _ => hold.times.saturating_mul(3),
         };
         // A server uses it as often as it is called.
-        for (task, requests) in admission::works_for(system, user.task as usize) {
+        for (task, requests) in admission::worked_for(system, user.task as usize) {
             let reservation = system.tasks[task].reservation.map(|one| &system.reservations[one]);
             let Some(one) = reservation.filter(|one| one.class == class::REAL_TIME && one.period > 0) else {
                 return Err(format!("`{}` uses the device, and has no period", name(task)));

@@ -117,7 +117,7 @@ pub(super) fn engines_within(system: &Resolved, pool: usize) -> Option<String> {
 /// The driver of `engine`, if tasks of several clusters wait for it, some without a token that their clusters share: those
 /// may keep the others waiting for as long as they are not among the highest of their cluster, as a driver runs on what is
 /// lent to it in its own.
-pub(super) fn overstretched(system: &Resolved, engine: usize) -> Option<&str> {
+fn overstretched(system: &Resolved, engine: usize) -> Option<&str> {
     let driver_of = |engine: usize| system.engine_places[engine].map(|(device, _)| system.devices[device].driver);
     let driver = driver_of(engine)?;
     let clients = system.engine_users.iter().filter(|user| driver_of(user.engine as usize) == Some(driver));

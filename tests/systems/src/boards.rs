@@ -107,7 +107,8 @@ pub fn settle(
     Ok(Vec::new())
 }
 
-/// What a whole run leaves to boards other than this one: each system that has run on several is run on one of these, in turn. What has run on none yet, each of them runs.
+/// Systems that a whole run leaves to boards other than this one. Each system that has run on several is run on one of these, which follows from its name:
+/// a new system moves no other. Systems that have run on none yet are run by each board.
 pub fn elsewhere(root: &Path, board: &str) -> Result<BTreeSet<String>> {
     let present = others().filter(|name| path(root, name).exists());
     let all = present.map(|name| Ok((name, read(root, name)?))).collect::<Result<Vec<_>>>()?;
@@ -116,17 +117,12 @@ pub fn elsewhere(root: &Path, board: &str) -> Result<BTreeSet<String>> {
 
 fn left_to_others(all: &[(&str, Results)], board: &str) -> BTreeSet<String> {
     let systems: BTreeSet<&String> = all.iter().flat_map(|(_, results)| results.passed.keys()).collect();
-    let is_left = |(number, system): (usize, &String)| {
+    let is_left = |system: &&String| {
         let able: Vec<&str> =
-            all.iter().filter(|(_, results)| results.passed.contains_key(system)).map(|(name, _)| *name).collect();
-        able[number % able.len()] != board
+            all.iter().filter(|(_, results)| results.passed.contains_key(*system)).map(|(name, _)| *name).collect();
+        able[crc32fast::hash(system.as_bytes()) as usize % able.len()] != board
     };
-    systems
-        .into_iter()
-        .enumerate()
-        .filter(|(number, system)| is_left((*number, system)))
-        .map(|(_, system)| system.clone())
-        .collect()
+    systems.into_iter().filter(is_left).cloned().collect()
 }
 
 /// Boards that are run beside the usual one.

@@ -35,6 +35,9 @@ pub struct Choice {
     pub filter: Option<String>,
 }
 
+/// The check of the list itself.
+const NONE_LOST: &str = "repo::no recorded check is lost";
+
 /// All checks.
 ///
 /// # Errors
@@ -54,8 +57,10 @@ pub fn all(context: &Arc<Context>, choice: &Choice) -> Result<Vec<Case>> {
     golden(context, DEFAULT_BOARD, choice, &mut builds, &mut cases)?;
     own(context, &mut cases)?;
     pages(context, &mut cases)?;
+    let is_asked = |name: &str| choice.filter.as_ref().is_none_or(|filter| filter.contains(name));
+    let all_are_listed = is_asked(NONE_LOST);
     for board in boards::others() {
-        if choice.filter.as_ref().is_none_or(|filter| filter.contains(board)) {
+        if all_are_listed || is_asked(board) {
             let share = Choice { profile: Some(Profile::Det), share: true, ..choice.clone() };
             on_board(context, board, &share, &mut builds, &mut cases)?;
         }
@@ -63,8 +68,8 @@ pub fn all(context: &Arc<Context>, choice: &Choice) -> Result<Vec<Case>> {
     cases.extend(builds.case());
     let listed: BTreeSet<String> = cases.iter().map(|case| case.name.clone()).collect();
     let lost = lost(&listed, times::recorded(context.root())?.into_keys(), hosts::are_built());
-    if choice.filter.is_none() {
-        cases.push(Case::of("repo::no recorded check is lost", Kind::Page, move || Ok(lost)));
+    if all_are_listed {
+        cases.push(Case::of(NONE_LOST, Kind::Page, move || Ok(lost)));
     }
     Ok(cases)
 }

@@ -16,6 +16,7 @@
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::panic::{self, AssertUnwindSafe};
 use std::path::Path;
 use std::sync::Once;
@@ -116,7 +117,7 @@ impl Which {
         self.costs_of(number).map(|costs| costs.1)
     }
 
-    /// What paths cost in the system with this number.
+    /// What paths cost in systems of the manifest with this number.
     fn costs_of(&self, number: u64) -> Option<(Overheads, fusee_sched_analysis::Overheads)> {
         self.costs.or((number % 8 == 5).then_some((COSTS, ANALYSED)))
     }
@@ -241,6 +242,8 @@ struct Outcome {
     tightest: (u64, u64),
 }
 
+/// Systems of one manifest, in each of which the tasks that are not proved do something else.
+const BEHAVIOURS: u64 = 4;
 /// Attempts to draw a system in which something is proved.
 const ATTEMPTS: u64 = 60;
 /// Changes of a system, until it is admitted.
@@ -270,16 +273,18 @@ const CALLS: u64 = 16;
 pub fn hostile(options: &HostileOptions) -> HostileReport {
     say_which_system_panics();
     let draws = options.draws;
-    let check = |report: &mut HostileReport, number: u64| {
-        report.check((draws.seed, number), options.kernel, !draws.stop);
-    };
-    let check = |report: &mut HostileReport, number: u64| {
+    let numbers = draws.first..draws.first + draws.count;
+    let groups = draws.first / BEHAVIOURS..numbers.end.div_ceil(BEHAVIOURS);
+    let check = |report: &mut HostileReport, group: u64| {
         if options.covers && report.coverage.is_none() {
             report.coverage = Some(Coverage::default());
         }
-        check(report, number);
+        let first = group * BEHAVIOURS;
+        let numbers = first.max(numbers.start)..(first + BEHAVIOURS).min(numbers.end);
+        report.check(draws.seed, numbers, options.kernel, !draws.stop);
     };
-    let mut report = draws.judge(&check, |report| !report.violations.is_empty(), HostileReport::join);
+    let groups = Draws { first: groups.start, count: groups.end - groups.start, ..draws };
+    let mut report = groups.judge(&check, |report| !report.violations.is_empty(), HostileReport::join);
     report.violations.sort_by_key(|violation| violation.origin);
     report.failures.sort();
     report
@@ -303,7 +308,7 @@ pub fn replay(manifest: &Manifest, (seed, number): (u64, u64), kernel: Which) ->
 /// Nothing is proved in it.
 pub fn manifest(seed: u64, number: u64) -> Result<String, String> {
     let mut ignored = HostileReport::default();
-    let found = ignored.find((seed, number), Which::default());
+    let found = ignored.find((seed, number / BEHAVIOURS), Which::default());
     found.map(|admitted| admitted.manifest.text).map_err(|why| format!("seed {seed}, number {number}: {why}"))
 }
 
@@ -329,32 +334,38 @@ fn say_which_system_panics() {
 //--- One system
 
 impl HostileReport {
-    fn check(&mut self, (seed, number): (u64, u64), kernel: Which, shrinks: bool) {
-        PRESENT.set(Some((seed, number)));
-        let (text, outcome) = match self.find((seed, number), kernel) {
+    /// Simulates the systems with these numbers, which have one manifest, until one shows a fault.
+    fn check(&mut self, seed: u64, numbers: Range<u64>, kernel: Which, shrinks: bool) {
+        PRESENT.set(Some((seed, numbers.start)));
+        let failed = |number: u64, what: String| Wrong { seed, number, what };
+        let found = match self.find((seed, numbers.start / BEHAVIOURS), kernel) {
             Ok(found) if kernel.granted.is_some() && !found.by_grant => return,
-            Ok(Admitted { tree, manifest, .. }) => match run_or_panic(&manifest, (seed, number), kernel) {
-                Ok(Outcome { wrong: Some((fault, _)), .. }) if shrinks => shrunk(&tree, &fault, (seed, number), kernel),
-                Ok(outcome) => {
-                    if let Some(coverage) = self.coverage.as_mut().filter(|_| !outcome.proved.is_empty()) {
-                        coverage.prove(&tree::parse(&manifest.text));
-                    }
-                    (manifest.text, outcome)
-                }
-                Err(what) => {
-                    self.failures.push(Wrong { seed, number, what });
-                    return;
-                }
-            },
-            Err(what) => {
-                self.failures.push(Wrong { seed, number, what });
-                return;
-            }
+            Ok(found) => found,
+            Err(what) => return self.failures.push(failed(numbers.start, what)),
         };
-        self.add(outcome, (seed, number), || text);
+        let mut is_covered = false;
+        for number in numbers {
+            PRESENT.set(Some((seed, number)));
+            let outcome = match run_or_panic(&found.manifest, (seed, number), kernel) {
+                Ok(outcome) => outcome,
+                Err(what) => return self.failures.push(failed(number, what)),
+            };
+            if let Some(coverage) = self.coverage.as_mut().filter(|_| !is_covered && !outcome.proved.is_empty()) {
+                coverage.prove(&tree::parse(&found.manifest.text));
+                is_covered = true;
+            }
+            match &outcome.wrong {
+                Some((fault, _)) if shrinks => {
+                    let (text, outcome) = shrunk(&found.tree, fault, (seed, number), kernel);
+                    return self.add(outcome, (seed, number), || text);
+                }
+                Some(_) => return self.add(outcome, (seed, number), || found.manifest.text),
+                None => self.add(outcome, (seed, number), String::new),
+            }
+        }
     }
 
-    /// The system with this number: the first attempt in which something is proved.
+    /// The manifest with this number: the first attempt in which something is proved.
     fn find(&mut self, (seed, number): (u64, u64), kernel: Which) -> Result<Admitted, String> {
         let spare = match (kernel.costs_of(number), first(number, kernel)) {
             (Some((costs, _)), _) => SPARE + CALLS * costs.sum(),
@@ -438,13 +449,25 @@ impl HostileReport {
             };
             let first = &errors.0[0];
             self.rejected += u64::from(is_doubt(&first.reason));
-            if std::env::var("DBG2").is_ok() {
-                errors.0.iter().for_each(|e| eprintln!("DBG {}", e.reason));
-            }
             let lines = errors.0.iter().map(|error| error.line);
             let heeds = vain < IN_VAIN && tree::heed(&mut tree, draft, &first.reason, spare);
             if !heeds && !tree::remove_lines(&mut tree, &text, lines) {
                 return Err(errors.to_string());
+            }
+            // A task of whose numbers others do not depend is changed with the first.
+            let is_alone = |reason: &&Reason| {
+                matches!(
+                    reason,
+                    Reason::NotCounted { .. }
+                        | Reason::NotEnforced { .. }
+                        | Reason::Drops { .. }
+                        | Reason::LendsTooMuch { .. }
+                        | Reason::DrawsTooMuch { .. }
+                )
+            };
+            if heeds {
+                let others = errors.0[1..].iter().map(|error| &error.reason).filter(is_alone);
+                others.for_each(|reason| _ = tree::heed(&mut tree, draft, reason, spare));
             }
             last = words;
         }
@@ -599,7 +622,7 @@ fn run_or_panic(manifest: &Manifest, origin: (u64, u64), kernel: Which) -> Resul
 /// Simulates one system, and judges what its hard tasks did.
 fn run(manifest: &Manifest, (seed, number): (u64, u64), kernel: Which) -> Result<Outcome, String> {
     let system = &manifest.system;
-    let costs = kernel.costs_of(number);
+    let costs = kernel.costs_of(number / BEHAVIOURS);
     let attackers = attackers(system, seed, number);
     let habit = |(task, attacker): &(usize, Attacker)| format!("{}: {}", system.tasks[*task].name, attacker.habits());
     let habits: Vec<String> = attackers.iter().map(habit).collect();
@@ -620,7 +643,7 @@ fn run(manifest: &Manifest, (seed, number): (u64, u64), kernel: Which) -> Result
     let options = Options {
         overheads,
         checks,
-        first: first(number, kernel),
+        first: first(number / BEHAVIOURS, kernel),
         planted: kernel.planted,
         programs,
         ..Options::default()
@@ -668,6 +691,8 @@ fn run(manifest: &Manifest, (seed, number): (u64, u64), kernel: Which) -> Result
         // Jobs whose deadlines have passed are over.
         let since = report.ended_at.checked_sub(system.start + one.phase + one.deadline);
         let due = since.map_or(0, |since| since.div_ceil(one.period));
+        // Others begin this one, or nobody does.
+        let due = if system.tasks[index].supervision.is_dormant { 0 } else { due };
         let latest = task.max_lateness().unwrap_or(i64::MIN);
         let name = || task.name.clone();
         let wrong = if latest > 0 {

@@ -1,6 +1,7 @@
 //! Boards: where things are and how QEMU runs them, from `bsp/boards/*.toml`.
 
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 
 use fusee_abi::environment::device;
 use serde::Deserialize;
@@ -351,9 +352,15 @@ impl Board {
     /// If a board of this repository is written wrongly; a test reads them all.
     #[must_use]
     pub fn named(name: &str) -> Option<Board> {
-        let (name, text) = BOARDS.iter().find(|(known, _)| *known == name)?;
-        let board: Board = toml::from_str(text).unwrap_or_else(|error| panic!("bsp/boards/{name}.toml: {error}"));
-        Some(Board { name: (*name).to_owned(), ..board })
+        // Each file is read once: campaigns resolve many systems of one board.
+        static READ: [OnceLock<Board>; BOARDS.len()] = [const { OnceLock::new() }; BOARDS.len()];
+        let place = BOARDS.iter().position(|(known, _)| *known == name)?;
+        let read = || {
+            let (name, text) = BOARDS[place];
+            let board: Board = toml::from_str(text).unwrap_or_else(|error| panic!("bsp/boards/{name}.toml: {error}"));
+            Board { name: name.to_owned(), ..board }
+        };
+        Some(READ[place].get_or_init(read).clone())
     }
 
     /// CPUs that a system may have in runs of this profile, the engines' included.

@@ -20,6 +20,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use fusee_abi::call::HandleValue;
 use fusee_abi::image::{self, Supervision};
 use fusee_abi::lives::Policy;
 use fusee_abi::script::{Step, operation};
@@ -1040,7 +1041,10 @@ impl Resolver<'_> {
             let entry = environment.iter().find(|entry| entry.name == name);
             is_missing.set(is_missing.get() || entry.is_none());
             let selector = entry?.flags & (fusee_abi::environment::PREEMPTIBLE - 1);
-            Some(Target { kind: entry?.kind, handle: entry?.handle, selector })
+            let slot = u32::from(HandleValue(entry?.handle).slot());
+            let record = self.out.handles.iter().find(|one| (one.task as usize, one.slot) == (task, slot));
+            let rights = record.map_or(0, |one| one.rights);
+            Some(Target { kind: entry?.kind, handle: entry?.handle, rights, selector })
         };
         parse_step(text.get_ref(), find).or_else(|why| {
             if is_missing.get() {

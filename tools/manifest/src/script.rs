@@ -33,6 +33,7 @@
 //!
 //! Objects go by the names of the task's handles; `shutdown` needs the one called `system`.
 
+use fusee_abi::call::rights;
 use fusee_abi::image::kind;
 use fusee_abi::script::{Step, operation};
 
@@ -45,8 +46,10 @@ use crate::quantity::Time;
 pub(crate) struct Target {
     /// One of `image::kind`.
     pub kind: u32,
-    /// Value of the handle.
+    /// Value of the handle,
     pub handle: u64,
+    /// and what it allows: bits of `call::rights`.
+    pub rights: u32,
     /// For engines: index of the engine in its device.
     pub selector: u32,
 }
@@ -78,12 +81,23 @@ pub(crate) const STEPS: [&str; 20] = [
 /// Reads one step; `find` looks a handle up by name.
 pub(crate) fn parse_step(text: &str, find: impl Fn(&str) -> Option<Target>) -> Result<Step, String> {
     let words: Vec<&str> = text.split_whitespace().collect();
-    let target = |name: &str, wanted: u32| match find(name) {
+    let of_kind = |name: &str, wanted: u32| match find(name) {
         Some(target) if target.kind == wanted => Ok(target),
         Some(_) => Err(format!("handle `{name}` is of another kind")),
         None => Err(format!("the task has no handle `{name}`")),
     };
-    let lock = |name: &str| target(name, kind::POOL).or_else(|_| target(name, kind::ENGINE));
+    let target = |name: &str, wanted: u32, (right, bit): (&str, u32)| {
+        let target = of_kind(name, wanted)?;
+        match target.rights & bit {
+            0 => Err(format!("handle `{name}` lacks the right `{right}`")),
+            _ => Ok(target),
+        }
+    };
+    let lock = |name: &str| {
+        let wanted =
+            find(name).map_or(kind::ENGINE, |one| if one.kind == kind::POOL { kind::POOL } else { kind::ENGINE });
+        target(name, wanted, ("acquire", rights::ACQUIRE))
+    };
     let time = |text: &str| match Time::parse(text) {
         Some(time) if time.0 > FAIR_LATENESS_OFFSET.0 => {
             Err(format!("{time} is longer than any time may be, 2^56 ns (834 days)"))
@@ -93,48 +107,56 @@ pub(crate) fn parse_step(text: &str, find: impl Fn(&str) -> Option<Target>) -> R
     };
     let step =
         |operation, target: Target, value| Step { operation, selector: target.selector, handle: target.handle, value };
-    let nothing = Target { kind: kind::EMPTY, handle: 0, selector: 0 };
+    let nothing = Target { kind: kind::EMPTY, handle: 0, rights: 0, selector: 0 };
     if !words.first().is_some_and(|word| STEPS.contains(word)) {
         return Err("no such step".into());
     }
     Ok(match words[..] {
         ["burn", span] => step(operation::BURN, nothing, time(span)?),
         ["sleep", span] => step(operation::SLEEP, nothing, time(span)?),
-        ["call", name, span] => step(operation::CALL, target(name, kind::ENDPOINT)?, time(span)?),
-        ["send", name, span] => step(operation::SEND, target(name, kind::ENDPOINT)?, time(span)?),
-        ["serve", name] => step(operation::SERVE, target(name, kind::ENDPOINT)?, 0),
-        ["receive", name] => step(operation::RECEIVE, target(name, kind::ENDPOINT)?, 0),
-        ["reply", name] => step(operation::REPLY, target(name, kind::ENDPOINT)?, 0),
+        ["call", name, span] => {
+            step(operation::CALL, target(name, kind::ENDPOINT, ("call", rights::CALL))?, time(span)?)
+        }
+        ["send", name, span] => {
+            step(operation::SEND, target(name, kind::ENDPOINT, ("send", rights::SEND))?, time(span)?)
+        }
+        ["serve", name] => step(operation::SERVE, target(name, kind::ENDPOINT, ("receive", rights::RECEIVE))?, 0),
+        ["receive", name] => step(operation::RECEIVE, target(name, kind::ENDPOINT, ("receive", rights::RECEIVE))?, 0),
+        ["reply", name] => step(operation::REPLY, target(name, kind::ENDPOINT, ("receive", rights::RECEIVE))?, 0),
         ["signal", name, bits] => {
             let bits = bits.parse().map_err(|_| format!("`{bits}` is not a number"))?;
-            step(operation::SIGNAL, target(name, kind::NOTIFICATION)?, bits)
+            step(operation::SIGNAL, target(name, kind::NOTIFICATION, ("signal", rights::SIGNAL))?, bits)
         }
-        ["wait", name] => step(operation::WAIT, target(name, kind::NOTIFICATION)?, 0),
+        ["wait", name] => step(operation::WAIT, target(name, kind::NOTIFICATION, ("wait", rights::WAIT))?, 0),
         ["acquire", name] => step(operation::ACQUIRE, lock(name)?, 0),
         ["acquire", first, second] => {
-            let second = target(second, kind::ENGINE)?;
-            step(operation::ACQUIRE_BOTH, target(first, kind::ENGINE)?, second.handle)
+            let second = target(second, kind::ENGINE, ("acquire", rights::ACQUIRE))?;
+            step(operation::ACQUIRE_BOTH, target(first, kind::ENGINE, ("acquire", rights::ACQUIRE))?, second.handle)
         }
         ["submit", engine, span, name] => {
-            let engine = target(engine, kind::ENGINE)?;
-            let done = target(name, kind::NOTIFICATION)?;
+            let engine = of_kind(engine, kind::ENGINE)?;
+            let done = target(name, kind::NOTIFICATION, ("wait", rights::WAIT))?;
             step(operation::SUBMIT, Target { selector: engine.selector, ..done }, time(span)?)
         }
-        ["start", name] => step(operation::BEGIN, target(name, kind::TASK)?, 0),
-        ["start", engine, span] => step(operation::START, target(engine, kind::ENGINE)?, time(span)?),
+        ["start", name] => step(operation::BEGIN, target(name, kind::TASK, ("start", rights::RESTART))?, 0),
+        ["start", engine, span] => step(operation::START, of_kind(engine, kind::ENGINE)?, time(span)?),
         ["release", name] => step(operation::RELEASE, lock(name)?, 0),
-        ["credit", name] => step(operation::CREDIT, target(name, kind::TASK)?, 1),
+        ["credit", name] => step(operation::CREDIT, target(name, kind::TASK, ("credit", rights::CREDIT))?, 1),
         ["credit", name, times] => {
             let times = times.parse().map_err(|_| format!("`{times}` is not a number"))?;
-            step(operation::CREDIT, target(name, kind::TASK)?, times)
+            step(operation::CREDIT, target(name, kind::TASK, ("credit", rights::CREDIT))?, times)
         }
-        ["release_job", name] => step(operation::RELEASE_JOB, target(name, kind::TASK)?, 0),
-        ["stop", name] => step(operation::STOP, target(name, kind::TASK)?, 0),
+        ["release_job", name] => {
+            step(operation::RELEASE_JOB, target(name, kind::TASK, ("release_job", rights::RELEASE_JOB))?, 0)
+        }
+        ["stop", name] => step(operation::STOP, target(name, kind::TASK, ("stop", rights::STOP))?, 0),
         ["yield"] => step(operation::YIELD, nothing, 0),
-        ["yield", engine] => step(operation::YIELD_ENGINE, target(engine, kind::ENGINE)?, 0),
+        ["yield", engine] => {
+            step(operation::YIELD_ENGINE, target(engine, kind::ENGINE, ("acquire", rights::ACQUIRE))?, 0)
+        }
         ["early_release"] => step(operation::EARLY_RELEASE, nothing, 0),
         ["repeat"] => step(operation::REPEAT, nothing, 0),
-        ["shutdown"] => step(operation::SHUTDOWN, target("system", kind::SYSTEM)?, 0),
+        ["shutdown"] => step(operation::SHUTDOWN, target("system", kind::SYSTEM, ("shutdown", rights::SHUTDOWN))?, 0),
         _ => return Err("no such step".into()),
     })
 }

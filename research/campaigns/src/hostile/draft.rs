@@ -202,7 +202,7 @@ pub(super) fn draw(seed: u64, number: u64, attempt: u64, (spare, all_wait): (u64
         mutexes: one_in(source, 3),
         pools: one_in(source, 4),
         crossing: one_in(source, if sizes.len() > 1 { 3 } else { 8 }),
-        device: one_in(source, 5),
+        device: one_in(source, 3),
         shared: one_in(source, 2),
         advised: one_in(source, 6),
     };
@@ -213,7 +213,7 @@ pub(super) fn draw(seed: u64, number: u64, attempt: u64, (spare, all_wait): (u64
     };
     let clusters: Vec<(u64, &str)> = sizes.iter().map(|size| cluster(*size)).collect();
     let mut draft = Draft {
-        title: format!("seed {seed}, number {number}, attempt {attempt}"),
+        title: format!("seed {seed}, manifest {number}, attempt {attempt}"),
         clusters,
         tasks: Vec::new(),
         endpoints: Vec::new(),

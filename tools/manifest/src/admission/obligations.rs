@@ -76,7 +76,7 @@ keys! {
         binary: NotCounted("what a program does is taken from its handles: all that they let it wait for and do (`servers`, `scripts::allowed`)"),
         elf: NotCounted("as `binary`"),
         script: Counted("steps are summed up, and held against what is declared (`scripts`)"),
-        model: Nothing("what the simulator runs in place of a program"),
+        model: Counted("steps are held against what is declared, as those of scripts are (`scripts`)"),
         copies: Nothing("written out as tasks before"),
         cluster: Counted("whom it interferes with"),
         class: Counted("classes other than real-time come after all jobs; as users of locks they are counted"),

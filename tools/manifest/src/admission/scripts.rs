@@ -1,6 +1,6 @@
-//! Scripts, held against what their tasks declare.
+//! Scripts and models, held against what their tasks declare.
 //!
-//! A script is all that its task does, so its steps are summed up. Where a sum is larger than the number in `uses`, `wcet` or `service_max`, nothing that
+//! Steps are summed up. Where a sum is larger than the number in `uses`, `wcet` or `service_max`, nothing that
 //! rests on that number is proved; nor is anything for those who wait for a lock inside of which a job waits for something else.
 //!
 //! Not here: sleeps against `suspends`, and how often endpoints are called ([`super::servers`]).
@@ -25,7 +25,7 @@ struct Hold {
     lock: Lock,
     cpu: u64,
     operations: u64,
-    /// It was acquired together with another engine of its group, which counts.
+    /// Its acquisition counts elsewhere: with another engine of its group, or before it was given to an earlier key.
     is_second: bool,
 }
 
@@ -78,11 +78,13 @@ pub(super) struct Excesses(Vec<(usize, Excess)>);
 impl Excesses {
     /// Looks at all scripts of `system`.
     pub(super) fn new(system: &Resolved) -> Excesses {
-        let of = |task: usize| match system.tasks[task].script.is_empty() {
-            true => allowed(system, task),
-            false => excesses(system, task),
+        let of = |task: usize| {
+            // A script is all that a task does; a program may do more than its model.
+            let may = if system.tasks[task].script.is_empty() { allowed(system, task) } else { Vec::new() };
+            let does = if written(system, task).0.is_empty() { Vec::new() } else { excesses(system, task) };
+            may.into_iter().chain(does)
         };
-        let all = (0..system.tasks.len()).flat_map(|task| of(task).into_iter().map(move |excess| (task, excess)));
+        let all = (0..system.tasks.len()).flat_map(|task| of(task).map(move |excess| (task, excess)));
         Excesses(all.collect())
     }
 
@@ -126,6 +128,12 @@ fn words(system: &Resolved, lock: Lock) -> String {
     }
 }
 
+/// The steps that the manifest says `task` takes, and in which key.
+pub(super) fn written(system: &Resolved, task: usize) -> (&[Step], &'static str) {
+    let task = &system.tasks[task];
+    if task.script.is_empty() { (&task.model, "model") } else { (&task.script, "script") }
+}
+
 /// The kind and the number of what a handle of `task` names.
 fn object(system: &Resolved, task: usize, handle: u64) -> Option<(u32, usize)> {
     let slot = u32::from(HandleValue(handle).slot());
@@ -160,7 +168,7 @@ fn is_driver_of(system: &Resolved, endpoint: usize, held: Lock) -> bool {
 fn sums(system: &Resolved, task: usize) -> Sums {
     let mut sums = Sums::default();
     let mut open: Vec<Hold> = Vec::new();
-    for step in &system.tasks[task].script {
+    for step in written(system, task).0 {
         if let Some((what, counts)) = wait(system, task, step) {
             let inside = open.iter().filter(|hold| !counts(hold.lock)).map(|hold| (hold.lock, what.clone()));
             sums.inside.extend(inside);
@@ -208,6 +216,15 @@ fn sums(system: &Resolved, task: usize) -> Sums {
                     None => sums.works_without = true,
                 }
             }
+            // Earlier keys come between, and who has jobs has an earlier key than the background.
+            operation::YIELD_ENGINE if is_background(system, task) => {
+                let own = lock(system, task, step.handle);
+                if let Some(hold) = open.iter_mut().find(|hold| Some(hold.lock) == own) {
+                    let part = Hold { is_second: true, ..*hold };
+                    (hold.cpu, hold.operations) = (0, 0);
+                    sums.holds.push(part);
+                }
+            }
             // Nothing comes after it.
             operation::REPEAT => {
                 sums.is_endless = true;
@@ -219,6 +236,10 @@ fn sums(system: &Resolved, task: usize) -> Sums {
     sums.kept = open.iter().map(|hold| hold.lock).collect();
     sums.holds.append(&mut open);
     sums
+}
+
+fn is_background(system: &Resolved, task: usize) -> bool {
+    system.tasks[task].reservation.is_none_or(|one| system.reservations[one].class == class::BACKGROUND)
 }
 
 /// Whether bounds count that somebody waits who has this lock.
@@ -304,6 +325,7 @@ fn lock_of(handle: &image::Handle) -> Option<Lock> {
 
 fn excesses(system: &Resolved, task: usize) -> Vec<Excess> {
     let sums = sums(system, task);
+    let (steps, key) = written(system, task);
     let name = &system.tasks[task].name;
     let mut found: Vec<Excess> = Vec::new();
     let mut add = |on: On, why: String| {
@@ -318,10 +340,7 @@ fn excesses(system: &Resolved, task: usize) -> Vec<Excess> {
     }
     for engine in &sums.without_token {
         let engine = &system.engines[*engine].0;
-        add(
-            On::Own,
-            format!("its script acquires engine `{engine}` without the token that this needs, and is refused"),
-        );
+        add(On::Own, format!("its {key} acquires engine `{engine}` without the token that this needs, and is refused"));
     }
     for lock in &sums.kept {
         let held = words(system, *lock);
@@ -372,7 +391,7 @@ fn excesses(system: &Resolved, task: usize) -> Vec<Excess> {
             add(On::Endpoint(*endpoint), why);
         }
     }
-    let received = system.tasks[task].script.iter().find(|step| step.operation == operation::RECEIVE);
+    let received = steps.iter().find(|step| step.operation == operation::RECEIVE);
     if let Some((_, endpoint)) = received.and_then(|step| object(system, task, step.handle)) {
         let (served, record) = &system.endpoints[endpoint];
         if record.service_max > 0 && sums.cpu > record.service_max {
@@ -384,23 +403,23 @@ fn excesses(system: &Resolved, task: usize) -> Vec<Excess> {
     let reservation = system.tasks[task].reservation.map(|one| &system.reservations[one]);
     if let Some(one) = reservation.filter(|one| one.class == class::REAL_TIME && one.release != release::NONE) {
         if sums.is_endless {
-            add(On::Own, "its script begins again and never completes a job".to_owned());
+            add(On::Own, format!("its {key} begins again and never completes a job"));
         } else if sums.cpu >= one.budget {
             // The end of a job is in its budget, too.
             let [does, budget] = [sums.cpu, one.budget].map(milliseconds);
-            add(On::Own, format!("its script computes for {does}, and its budget is {budget}"));
+            add(On::Own, format!("its {key} computes for {does}, and its budget is {budget}"));
         } else if sums.cpu > one.execution {
             // Whether its budget is enough for what others take of it follows from that.
             let [does, wcet] = [sums.cpu, one.execution].map(milliseconds);
             let locks = sums.holds.iter().map(|hold| On::Lock(hold.lock));
             let endpoints = sums.services.iter().map(|(endpoint, _)| On::Endpoint(*endpoint));
             for on in locks.chain(endpoints) {
-                add(on, format!("the script of `{name}` computes for {does}, and its `wcet` is {wcet}"));
+                add(on, format!("the {key} of `{name}` computes for {does}, and its `wcet` is {wcet}"));
             }
         }
         let shares = system.shared_users.iter().any(|user| user.task as usize == task);
         if sums.works_without && system.managed && !shares {
-            add(On::Own, "its script has an engine work that it does not hold, and faults there".to_owned());
+            add(On::Own, format!("its {key} has an engine work that it does not hold, and faults there"));
         }
     }
     found

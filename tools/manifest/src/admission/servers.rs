@@ -6,6 +6,8 @@
 //!
 //! Not here: how long calls take (`fusee_sched_analysis::servers`).
 
+use std::iter;
+
 use fusee_abi::call::{HandleValue, rights};
 use fusee_abi::image::{self, class, kind, release};
 use fusee_abi::script::operation;
@@ -347,7 +349,8 @@ impl<'a> Waiting<'a> {
             let own = graph.objects.iter().filter(|object| graph.nodes[object.writer].0 == task);
             found.extend(own.filter_map(|object| object.short.clone()));
         }
-        let sleeps = system.tasks[task].script.iter().filter(|step| step.operation == operation::SLEEP);
+        let (steps, _) = scripts::written(system, task);
+        let sleeps = steps.iter().filter(|step| step.operation == operation::SLEEP);
         if let Some(longest) = sleeps.map(|step| step.value).max().filter(|longest| *longest > suspends) {
             let (longest, said) = (milliseconds(longest), milliseconds(suspends));
             found.push(format!("it sleeps for up to {longest}, and its `suspends` is {said}"));
@@ -618,52 +621,65 @@ impl<'a> Waiting<'a> {
         Some(format!("`{who}` may wait for `{notification}`, and then the driver `{driver}` does not hear of it"))
     }
 
-    /// A task that may keep `task` waiting for a free frame of an object that it writes: a reader, those whose tokens that waits for, and those who may keep one of these waiting. How far
-    /// a node is it says itself, and nobody else can.
-    pub(super) fn kept_waiting(&self, task: usize) -> Option<String> {
+    /// Tasks for which `task` may wait for a free frame of an object that it writes, and that object by its graph and its number: readers, those whose
+    /// tokens these wait for, and those who may keep one of these waiting.
+    fn frames_from(&self, task: usize) -> Vec<(usize, &Graph, usize)> {
+        let mut found = Vec::new();
         for graph in &self.system.graphs {
-            let writes = |node: usize| graph.objects.iter().filter(move |one| one.writer == node && !one.overwrites);
+            let writes = |node: usize| {
+                let all = graph.objects.iter().enumerate();
+                all.filter(move |(_, one)| one.writer == node && !one.overwrites)
+            };
             let number = graph.nodes.iter().position(|(node, _)| *node == task);
-            for object in number.into_iter().flat_map(writes) {
-                let mut waited: Vec<usize> = object.readers.iter().map(|(reader, _)| *reader).collect();
+            for (object, written) in number.into_iter().flat_map(writes) {
+                let mut waited: Vec<usize> = written.readers.iter().map(|(reader, _)| *reader).collect();
                 let mut at = 0;
                 while let Some(node) = waited.get(at).copied() {
                     let producers = graph.edges.iter().filter(|edge| edge.to == node).map(|edge| edge.from);
-                    let readers = writes(node).flat_map(|one| one.readers.iter().map(|(reader, _)| *reader));
+                    let readers = writes(node).flat_map(|(_, one)| one.readers.iter().map(|(reader, _)| *reader));
                     let more: Vec<usize> = producers.chain(readers).filter(|one| !waited.contains(one)).collect();
                     waited.extend(more);
                     at += 1;
                 }
-                let mut tasks = waited.into_iter().map(|node| graph.nodes[node].0);
-                if let Some(who) = tasks.find(|one| *one != task && !self.system.keeps_word[*one]) {
-                    let (graph, object, who) = (&graph.name, &object.name, self.name(who));
-                    return Some(format!(
-                        "`{who}` may keep `{}` waiting for a frame of `{graph}.{object}`; is it `hard`, or to be `trusted`?",
-                        self.name(task)
-                    ));
-                }
+                let tasks = waited.into_iter().map(|node| graph.nodes[node].0).filter(|one| *one != task);
+                found.extend(tasks.map(|other| (other, graph, object)));
             }
         }
-        None
+        found
     }
 
-    /// Who may end `task`, a server that works for it, or the driver of a device that it uses. The supervisor ends nobody but to have it begin again.
+    /// A task that may keep `task` waiting for a free frame: a node says itself how far it is, and nobody else can.
+    pub(super) fn kept_waiting(&self, task: usize) -> Option<String> {
+        let mut all = self.frames_from(task).into_iter();
+        let (who, graph, object) = all.find(|(other, ..)| !self.system.keeps_word[*other])?;
+        let (graph, object, who) = (&graph.name, &graph.objects[object].name, self.name(who));
+        Some(format!(
+            "`{who}` may keep `{}` waiting for a frame of `{graph}.{object}`; is it `hard`, or to be `trusted`?",
+            self.name(task)
+        ))
+    }
+
+    /// Who may end `task` or a node for whose frames it waits, a server that works for one of them, or the driver of a device that one uses. The supervisor ends
+    /// nobody but to have it begin again.
     fn ended(&self, task: usize) -> Option<String> {
         let system = self.system;
         let is_right = |one: &&image::Handle| one.kind == kind::TASK && one.rights & rights::STOP != 0;
         let mut stopping = system.handles.iter().filter(is_right).peekable();
         stopping.peek()?;
-        let works = self.works_for(task);
-        let engines = self.engines_for(task);
+        let frames = self.frames_from(task).into_iter().map(|(other, ..)| other);
+        let own: Vec<usize> = iter::once(task).chain(frames).collect();
         let device = |user: &image::EngineUser| system.engine_places[user.engine as usize].map(|(device, _)| device);
-        let drivers = engines.filter_map(device).map(|device| system.devices[device].driver);
-        let needed: Vec<usize> = works.iter().copied().chain(drivers).collect();
+        let of_one = |one: usize| {
+            let drivers = self.engines_for(one).filter_map(device).map(|device| system.devices[device].driver);
+            self.works_for(one).into_iter().chain(drivers)
+        };
+        let needed: Vec<usize> = own.iter().flat_map(|one| of_one(*one)).collect();
         let stops = |handle: &&image::Handle| {
             let (by, target) = (handle.task as usize, handle.object as usize);
             let is_trusted = system.keeps_word[by] || system.supervisor == Some(by);
             let does = !self.is_scripted(by) || self.steps(by, operation::STOP).any(|other| other == target);
             // A script that ends the task itself ends it, whoever trusts it. Servers and drivers may have further lives, and a trusted one knows when.
-            let is_certain = self.is_scripted(by) && target == task;
+            let is_certain = self.is_scripted(by) && own.contains(&target);
             does && (is_certain || !is_trusted && by != target) && needed.contains(&target)
         };
         let found = stopping.find(stops)?;

@@ -155,6 +155,7 @@ const MEANT: &[Row] = &[
     ("burn 1ms", "burn hot", 30, "step `burn hot`: `hot` is not a time"),
     ("burn 1ms", "wait nothing", 30, "step `wait nothing`: the task has no handle `nothing`"),
     ("burn 1ms", "acquire event", 30, "step `acquire event`: handle `event` is of another kind"),
+    ("event: signal wait", "event: wait", 30, "step `signal event 1`: handle `event` lacks the right `signal`"),
     ("period = \"10ms\"", "period = \"99999999s\"", 16, "period of `client` (99999999 s) is longer than any time may be, 2^56 ns (834 days)"),
     ("period = \"10ms\"", "period = \"10ms\"\nphase = \"99999999s\"", 17, "phase of `client` (99999999 s) is longer than any time may be, 2^56 ns (834 days)"),
     ("budget = \"2ms\"", "budget = \"2ms\"\nwcet = \"3ms\"", 18, "wcet of `client` (3 ms) exceeds its budget (2 ms)"),

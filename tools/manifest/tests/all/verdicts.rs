@@ -223,6 +223,26 @@ uses.m = {{ cpu = "200us" }}
     breaks(&body(kept), (kept, once), "a", why);
     let endless = r#""burn 1ms", "repeat""#;
     breaks(&body(endless), (endless, once), "b", (Origin::Counted, "never completes a job"));
+    // A model says what its program does, at least.
+    let model = |script: &str| body(script).replacen("script = [", "binary = \"apps/x\"\nmodel = [", 2);
+    let model = |script: &str| model(script).replacen("binary = \"apps/x\"\nmodel = [", "script = [", 1);
+    breaks(
+        &model(endless),
+        (endless, once),
+        "b",
+        (Origin::Counted, "its model begins again and never completes a job"),
+    );
+    let why = (Origin::Counted, "`b` computes for 5.000 ms while it holds engine `m`, and `uses` says 0.200 ms");
+    breaks(&model(long), (long, once), "a", why);
+    // A task of the background gives its engine to the others in between, and only such a task can.
+    let yields = r#""acquire m", "burn 200us", "yield m", "burn 200us", "release m""#;
+    let why = (Origin::Counted, "`b` computes for 0.400 ms while it holds engine `m`, and `uses` says 0.200 ms");
+    breaks(&body(yields), (yields, once), "a", why);
+    let background = body(yields).replace(
+        "period = \"40ms\"\nbudget = \"12ms\"\nwcet = \"10ms\"\nhard = true",
+        "class = \"background\"\ntrusted = true",
+    );
+    assert_eq!(missing(&system("admission = \"warn\"", &background), "a"), []);
     let calls = r#"
 [tasks.a]
 script = ["call s 100us"]
@@ -359,6 +379,10 @@ readers = { r = {} }
     }
     let over = behind.replace("readers = { third = {} }", "readers = { third = {} }\noverwrite = true");
     assert_eq!(missing(&system("admission = \"warn\"", &over), "w"), []);
+    // A reader that has ended reads no more.
+    let killer = "[tasks.killer]\nscript = [\"stop r\"]\nclass = \"background\"\nhandles = { r = \"task r: stop\" }\n";
+    let ended = (Origin::Others, "`killer` may end `r`");
+    breaks(&(text.clone() + killer), ("script = [\"stop r\"]", "script = [\"burn 1ms\"]"), "w", ended);
     let reader = tables.replace("trusted = true", "trusted = false").replace("TRUST", "trusted = true");
     let why = (Origin::Others, "`r` may keep `w` waiting for a frame of `g.o`");
     breaks(&reader, ("trusted = false", "trusted = true"), "w", why);

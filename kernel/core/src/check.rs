@@ -190,6 +190,10 @@ impl Kernel {
                 if self.threads[*caller].state != State::Calling(endpoint) || object.callers[..place].contains(caller) {
                     return Err("K18: a queued caller that does not call");
                 }
+                let own = object.server.and_then(|server| self.threads[server].own);
+                if self.threads[*caller].sends && own.is_none_or(|own| self.reservations[own].only_for_start) {
+                    return Err("K68: a queued request that nobody pays for");
+                }
             }
             if let Some(server) = object.server
                 && self.threads[server].state == State::Receiving(endpoint)

@@ -42,7 +42,9 @@ impl Kernel {
         if self.threads[server].state == State::Stopped {
             return Err(Error::PeerDied);
         }
-        if sends && self.threads[server].own.is_none() {
+        // Until its first receive a passive server has a reservation that is taken back then.
+        let own = self.threads[server].own;
+        if sends && own.is_none_or(|own| self.reservations[own].only_for_start) {
             return Err(Error::NeedsCall);
         }
         if server == thread {

@@ -86,26 +86,71 @@ pub enum Granted {
     Places,
     /// No task may end this one, or what works for it.
     NobodyEnds,
+    /// Readers of an object give its frames back.
+    FramesComeBack,
+    /// Holders give back what they hold in the time that they declare.
+    HoldersKeepWord,
+    /// Tasks of other clusters that use the pool keep their word.
+    PoolsArePrivate,
+    /// A supervisor has time for all that begins again.
+    SupervisorsHaveTime,
+    /// Steps are within what is declared.
+    StepsFit,
+    /// The lock of an engine keeps others from it.
+    LocksAreManaged,
+    /// Bounds are not later than deadlines.
+    BoundsFit,
 }
 
 impl Granted {
     /// All of them.
-    pub const ALL: [Granted; 3] = [Granted::NoWaitsInside, Granted::Places, Granted::NobodyEnds];
+    pub const ALL: [Granted; 10] = [
+        Granted::NoWaitsInside,
+        Granted::Places,
+        Granted::NobodyEnds,
+        Granted::FramesComeBack,
+        Granted::HoldersKeepWord,
+        Granted::PoolsArePrivate,
+        Granted::SupervisorsHaveTime,
+        Granted::StepsFit,
+        Granted::LocksAreManaged,
+        Granted::BoundsFit,
+    ];
+
+    /// Parts of the words in which the condition is missing. A condition of an origin has all the words that there are.
+    const fn words(self) -> &'static [&'static str] {
+        match self {
+            Granted::NoWaitsInside => &[" while it holds "],
+            Granted::Places => &["releases may queue"],
+            Granted::NobodyEnds => &[" may end "],
+            Granted::FramesComeBack => &[" may keep "],
+            Granted::HoldersKeepWord => &[" for longer than it says"],
+            Granted::PoolsArePrivate => &["clusters share pool "],
+            Granted::SupervisorsHaveTime => &["`start_within`"],
+            Granted::StepsFit => &[" says ", ", and its "],
+            Granted::LocksAreManaged => &[" keeps nobody from it"],
+            Granted::BoundsFit => &["its bound is later", "some run misses its deadline"],
+        }
+    }
+
+    fn is_in(self, why: &str) -> bool {
+        self.words().iter().any(|words| why.contains(words))
+    }
 
     fn covers(self, Missing { origin, why }: &Missing) -> bool {
         match self {
-            Granted::NoWaitsInside => *origin == Origin::Counted && why.contains(" while it holds "),
             Granted::Places => *origin == Origin::Backlog,
-            Granted::NobodyEnds => *origin == Origin::Others && why.contains(" may end "),
+            _ => self.is_in(why),
         }
     }
 
     /// Whether it is what makes admission refuse a system.
     fn refuses(self, reason: &Reason) -> bool {
-        match (self, reason) {
-            (Granted::Places, Reason::Drops { .. }) => true,
-            (Granted::NoWaitsInside, Reason::NotCounted { why, .. }) => why.contains(" while it holds "),
-            (Granted::NobodyEnds, Reason::NotEnforced { why, .. }) => why.contains(" may end "),
+        match reason {
+            Reason::Drops { .. } => self == Granted::Places,
+            Reason::NotProved { .. } | Reason::NotCounted { .. } | Reason::NotEnforced { .. } => {
+                self.is_in(&reason.to_string())
+            }
             _ => false,
         }
     }
@@ -811,7 +856,8 @@ fn attackers(system: &Resolved, seed: u64, number: u64) -> Vec<(usize, Attacker)
     let mut all = Vec::new();
     for (index, task) in system.tasks.iter().enumerate() {
         let is_server = tree::is_server(&task.name);
-        let is_relied_on = system.keeps_word[index] || system.supervisor == Some(index);
+        // A script is all that its task does, whoever relies on it.
+        let is_relied_on = !task.script.is_empty() || system.keeps_word[index] || system.supervisor == Some(index);
         if is_relied_on || is_server || system.devices.iter().any(|device| device.driver == index) {
             continue;
         }

@@ -188,6 +188,13 @@ impl Bound {
         if self.lateness.is_positive() { self.lateness.clone() } else { BigRational::zero() }
     }
 
+    /// Puts a bound that is before the deadline off until then.
+    pub fn put_off(&mut self) {
+        if self.lateness.is_negative() {
+            self.response -= std::mem::take(&mut self.lateness);
+        }
+    }
+
     /// What is left until the deadline; negative if the bound is later.
     #[must_use]
     pub fn slack(&self) -> BigRational {

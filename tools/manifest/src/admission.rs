@@ -7,7 +7,7 @@ use fusee_sched_analysis::blocking::{
     self, Abroad, Alternative, Blocked, Engine, Locks, On, Order, Pool, Protocol, Section, Unbounded, User,
 };
 use fusee_sched_analysis::overheads::Infeasible;
-use fusee_sched_analysis::report::Term;
+use fusee_sched_analysis::report::{Bound, Term};
 use fusee_sched_analysis::{Cluster, Nonsense, Overheads, Report, Task};
 
 mod latency;
@@ -309,7 +309,17 @@ impl Study {
     /// # Errors
     /// Why there are no bounds.
     pub fn analyse(&self, overheads: &Overheads) -> Result<(Report, Vec<Blocked>), Unbounded> {
-        blocking::analyse(&self.cluster, overheads, &self.locks)
+        let (mut report, blocked) = blocking::analyse(&self.cluster, overheads, &self.locks)?;
+        let comes_early =
+            |one: &image::Reservation| one.early_release != 0 || one.overrun == image::overrun::EARLY_RELEASE;
+        for (at, task) in report.tasks.iter_mut().enumerate() {
+            let mut others = self.reservations.iter().enumerate().filter(|(other, _)| *other != at);
+            // Budgets that others take in advance come before this job as long as its key is later: until its deadline.
+            if others.any(|(_, one)| comes_early(one)) {
+                task.bound.iter_mut().for_each(Bound::put_off);
+            }
+        }
+        Ok((report, blocked))
     }
 
     /// Whether the budget of a task is enough for what it computes, lends, and pays for engines. Who shares nothing is not

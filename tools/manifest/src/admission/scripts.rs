@@ -100,7 +100,12 @@ impl Excesses {
         };
         let uses = |lock: Lock| match lock {
             Lock::Engine(engine) => users_of(system, engine).any(waits),
-            Lock::Pool(pool) => super::users_of(system, pool).any(waits),
+            Lock::Pool(pool) => {
+                // Where clusters share a pool, all jobs of a cluster may wait for those that have its tokens.
+                let cluster = |task: usize| system.tasks[task].cluster;
+                let crosses = system.pools[pool].1.crosses != 0;
+                super::users_of(system, pool).any(|user| waits(user) || crosses && cluster(user) == cluster(task))
+            }
         };
         let concerns = |(by, excess): &&(usize, Excess)| match excess.on {
             On::Own => *by == task,

@@ -345,6 +345,7 @@ impl<'a> Waiting<'a> {
                 found.push(format!("it waits for `{name}`, for how long is not said in `uses` and `suspends`"));
             }
         }
+        found.extend(self.lent_elsewhere(task));
         for graph in &system.graphs {
             let own = graph.objects.iter().filter(|object| graph.nodes[object.writer].0 == task);
             found.extend(own.filter_map(|object| object.short.clone()));
@@ -360,6 +361,26 @@ impl<'a> Waiting<'a> {
             found.extend(self.excesses.concerning(system, task, &self.asked(task)));
         }
         found
+    }
+
+    /// A task of another cluster that may wait for a notification bound to `task`, which then runs there, with that one's key.
+    fn lent_elsewhere(&self, task: usize) -> Option<String> {
+        let system = self.system;
+        let own = system.notifications.iter().enumerate();
+        let mut own = own.filter(|(_, (_, one))| one.bound_plus_one as usize == task + 1);
+        own.find_map(|(notification, (name, _))| {
+            let of_it = |one: &&image::Handle| one.kind == kind::NOTIFICATION && one.object as usize == notification;
+            let may = system.handles.iter().filter(of_it);
+            let may = may.filter(|one| one.rights & (rights::WAIT | rights::GRANT) != 0).map(|one| one.task as usize);
+            let waits = |other: &usize| {
+                !self.is_scripted(*other) || self.steps(*other, operation::WAIT).any(|at| at == notification)
+            };
+            let mut elsewhere = may.filter(|other| self.cluster(*other) != self.cluster(task)).filter(waits);
+            let (who, own) = (self.name(elsewhere.next()?), self.name(task));
+            Some(format!(
+                "`{who}` of another cluster may wait for `{name}`, which is bound to `{own}`: it runs there meanwhile"
+            ))
+        })
     }
 
     /// Whether `notification` tells `task` of free frames, as a node of a graph. Whether it ever waits for one is said of the object.

@@ -1,7 +1,7 @@
 //! What has one end only: an endpoint without a server that receives, a notification for which no task may wait, a driver without
 //! what it needs to serve its clients.
 
-use fusee_abi::call::rights;
+use fusee_abi::call::{HandleValue, rights};
 use fusee_abi::image::{self, kind};
 use fusee_accel_contract::space;
 use fusee_graph::names;
@@ -109,15 +109,37 @@ impl Resolver<'_> {
             Some(pages) => space::tables_bytes(size, self.out.devices.len(), pages),
             None => space::tables_bytes(size, peers, 0),
         };
+        let tables = rights::READ | rights::WRITE;
         let wanted = [
-            ("line", kind::INTERRUPT, 0, "\"interrupt NAME: acknowledge\"".to_owned()),
-            ("event", kind::NOTIFICATION, 0, "\"notification NAME: wait\"".to_owned()),
-            ("tables", kind::REGION, bytes, format!("\"region NAME: read write physical\", of {}", Bytes(bytes))),
+            ("line", kind::INTERRUPT, rights::ACKNOWLEDGE, 0, "\"interrupt NAME: acknowledge\"".to_owned()),
+            (
+                "event",
+                kind::NOTIFICATION,
+                rights::WAIT,
+                0,
+                "\"notification NAME: wait\", not bound to the driver".to_owned(),
+            ),
+            (
+                "tables",
+                kind::REGION,
+                tables,
+                bytes,
+                format!("\"region NAME: read write physical\", of {}", Bytes(bytes)),
+            ),
         ];
-        for (handle, kind, bytes, text) in wanted {
+        for (handle, kind, needed, bytes, text) in wanted {
             let is_it = |entry: &Entry| entry.name == handle && entry.kind == kind && entry.bytes >= bytes;
             let is_known = |entry: &Entry| bytes == 0 || entry.physical != 0;
-            if !task.environment.iter().any(|entry| is_it(entry) && is_known(entry)) {
+            // A task cannot wait for what it signals itself.
+            let signals = |entry: &Entry| {
+                let own = self.out.handles.iter().filter(|one| one.task as usize == driver && one.kind == kind);
+                let mut own = own.filter(|one| one.slot == u32::from(HandleValue(entry.handle).slot()));
+                kind == kind::NOTIFICATION
+                    && own
+                        .any(|one| self.out.notifications[one.object as usize].1.bound_plus_one as usize == driver + 1)
+            };
+            let may = |entry: &Entry| self.rights_of(driver, entry.handle) & needed == needed && !signals(entry);
+            if !task.environment.iter().any(|entry| is_it(entry) && is_known(entry) && may(entry)) {
                 self.sound(Of::Handles(driver))?;
                 let place = self.file.devices.0[index].1.driver.span();
                 let (device, driver) = (name.clone(), task.name.clone());

@@ -426,6 +426,9 @@ bytes = "28KiB"
         "bytes = \"24KiB\"",
         "driver `gpu` of `gpu` needs a handle `tables`: \"region NAME: read write physical\", of 24832 B",
     );
+    let event = "driver `gpu` of `gpu` needs a handle `event`: \"notification NAME: wait\", not bound to the driver";
+    refused("\"notification event: wait\"", "\"notification event: inside\"", event);
+    refused("[notifications.event]\n", "[notifications.event]\nbound = \"gpu\"\n", event);
 }
 
 /// Which of `text`'s tasks begin early, in the order of their reservations.

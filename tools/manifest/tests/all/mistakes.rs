@@ -151,7 +151,7 @@ const MEANT: &[Row] = &[
     ("endpoint service: call", "notification evnt: signal", 18, "no notification is called `evnt`; did you mean `event`?"),
     ("endpoint service: receive", "endpoint service: grant", 38, "`server` is the server of endpoint `service`, and has no handle to receive from it: give it \"endpoint service: receive\""),
     ("notification event: signal wait", "notification event: signal", 40, "notification `event` is signalled, and no task may wait for it: give one \"notification event: wait\""),
-    ("apps/server", "gpu-driver/gpu-driver", 57, "driver `server` of `gpu` needs a handle `event`: \"notification NAME: wait\""),
+    ("apps/server", "gpu-driver/gpu-driver", 57, "driver `server` of `gpu` needs a handle `event`: \"notification NAME: wait\", not bound to the driver"),
     ("burn 1ms", "burn hot", 30, "step `burn hot`: `hot` is not a time"),
     ("burn 1ms", "wait nothing", 30, "step `wait nothing`: the task has no handle `nothing`"),
     ("burn 1ms", "acquire event", 30, "step `acquire event`: handle `event` is of another kind"),

@@ -11,9 +11,10 @@ fn parse(text: &str) -> Result<Manifest, ManifestErrors> {
     Manifest::parse(Path::new("m.toml"), text)
 }
 
-/// A manifest of one CPU with these tables.
+/// A manifest with these tables: of one CPU, or of two where they have clusters.
 fn system(more: &str, tables: &str) -> String {
-    format!("[system]\nname = \"s\"\nboard = \"virt\"\ncpus = 1\n{more}\n{tables}")
+    let cpus = if tables.contains("[clusters.") { 2 } else { 1 };
+    format!("[system]\nname = \"s\"\nboard = \"virt\"\ncpus = {cpus}\n{more}\n{tables}")
 }
 
 /// The conditions of the proof of `task` that do not hold.
@@ -552,4 +553,83 @@ service_max = "100us"
 "#;
     let why = "the script of `a` computes for 1.900 ms, and its `wcet` is 1.000 ms";
     breaks(tables, ("burn 1900us", "burn 900us"), "a", (Origin::Counted, why));
+}
+
+#[test]
+fn a_budget_taken_in_advance_delays_others_until_their_deadlines() {
+    let tables = r#"
+policy = "EDF"
+[tasks.a]
+script = ["burn 1484us"]
+period = "5ms"
+budget = "1485us"
+deadline = "33ms"
+backlog = 2
+hard = true
+[tasks.b]
+binary = "apps/attacker"
+period = "8828us"
+budget = "6ms"
+overrun = "early-release"
+"#;
+    let why = (Origin::Backlog, "up to 6 of its releases may queue, and with `backlog` = 2 the others are dropped");
+    breaks(tables, ("overrun = \"early-release\"", "overrun = \"throttle\""), "a", why);
+    breaks(tables, ("backlog = 2", "backlog = 6"), "a", why);
+}
+
+#[test]
+fn a_task_for_which_others_wait_runs_in_their_cluster() {
+    let tables = r#"
+[clusters.one]
+cpus = [0]
+[clusters.other]
+cpus = [1]
+[tasks.a]
+script = ["burn 25us"]
+period = "1ms"
+budget = "500us"
+hard = true
+cluster = "one"
+handles = { done = "notification done: signal" }
+[tasks.waits]
+script = ["wait done"]
+class = "service"
+period = "1ms"
+budget = "500us"
+cluster = "other"
+handles = { done = "notification done: wait" }
+[notifications.done]
+bound = "a"
+"#;
+    let why = (
+        Origin::Counted,
+        "`waits` of another cluster may wait for `done`, which is bound to `a`: it runs there meanwhile",
+    );
+    breaks(tables, ("bound = \"a\"", ""), "a", why);
+    breaks(tables, ("cluster = \"other\"\nhandles", "cluster = \"one\"\nhandles"), "a", why);
+}
+
+#[test]
+fn a_holder_of_a_token_that_sleeps_keeps_all_of_its_cluster_waiting_where_clusters_share() {
+    let tables = r#"
+[tasks.a]
+script = ["acquire p", "sleep 50us", "release p"]
+period = "10ms"
+budget = "500us"
+hard = true
+suspends = "50us"
+handles = { p = "pool p: acquire" }
+uses.p = { cpu = "10us" }
+[tasks.b]
+script = ["burn 25us"]
+period = "5ms"
+budget = "500us"
+wcet = "50us"
+hard = true
+[pools.p]
+replicas = 1
+limit = "ck-omlp"
+"#;
+    let why = (Origin::Counted, "`a` sleeps while it holds pool `p`, and that is in no bound on the hold");
+    breaks(tables, ("\"sleep 50us\", ", ""), "b", why);
 }

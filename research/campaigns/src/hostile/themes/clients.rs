@@ -74,12 +74,13 @@ fn sharer(tree: &mut Table, source: &mut Source, engine: &str, sharing: &[String
         }
         // Whoever is let in does not say who is.
         let others = strangers(tree).into_iter().find(|name| !sharing.contains(name));
-        if let Some(manager) = others.filter(|_| one_in(source, 2)) {
+        if let Some(manager) = others.filter(|_| !one_in(source, 4)) {
             give(tree, &manager, "requests", format!("endpoint {name}: call"));
             insert(&mut made, "manager", manager);
         }
         if one_in(source, 2) {
-            let by = if made.contains_key("manager") { source.pick(&["sharer", "manager"]) } else { "sharer" };
+            let by =
+                if made.contains_key("manager") { source.pick(&["sharer", "manager", "manager"]) } else { "sharer" };
             insert(&mut made, "within", by);
         }
         insert(section(tree, "groups"), &format!("{group}-{engine}"), made);
@@ -87,7 +88,7 @@ fn sharer(tree: &mut Table, source: &mut Source, engine: &str, sharing: &[String
     for (place, client) in sharing.iter().enumerate() {
         let Some(one) = task(tree, client) else { continue };
         let share = section(section(one, "shares"), engine);
-        insert(share, "group", format!("{}-{engine}", ["outer", "inner"][place % 2]));
+        insert(share, "group", format!("{}-{engine}", ["inner", "outer"][place % 2]));
         if one_in(source, 2) {
             insert(share, "weight", source.draw(1, 1_024) as i64);
         }

@@ -110,6 +110,15 @@ fn together(tree: &mut Table, source: &mut Source) {
         if !one.contains_key("script") || one_in(source, 2) {
             continue;
         }
+        let engines = section(tree, "engines");
+        let order = section(engines, &first).get("order").cloned();
+        for engine in [&first, &second] {
+            let engine = section(engines, engine);
+            insert(engine, "group", "both");
+            engine.remove("arbiter");
+            order.iter().for_each(|order| insert(engine, "order", order.clone()));
+        }
+        let Some(one) = task(tree, &name) else { continue };
         let uses = section(one, "uses");
         insert(section(uses, &first), "with", second.clone());
         insert(section(uses, &first), "times", 1);

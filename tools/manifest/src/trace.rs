@@ -95,9 +95,12 @@ impl Trace {
     /// How many records are missing that may have been written between two instants, nanoseconds. What was never seen at the end is not known.
     #[must_use]
     pub fn missing_between(&self, from: u64, until: u64) -> u64 {
-        let before = Record::default();
-        let pairs = std::iter::once(&before).chain(&self.records).zip(&self.records);
-        let gaps = pairs.filter(|(one, next)| next.time >= from && one.time <= until);
+        // Their times are in the order of their numbers.
+        let first = self.records.partition_point(|record| record.time < from);
+        let nothing = Record::default();
+        let before = first.checked_sub(1).map_or(&nothing, |before| &self.records[before]);
+        let pairs = std::iter::once(before).chain(&self.records[first..]).zip(&self.records[first..]);
+        let gaps = pairs.take_while(|(one, _)| one.time <= until);
         gaps.map(|(one, next)| next.number.saturating_sub(one.number + 1)).sum()
     }
 

@@ -92,7 +92,7 @@ keys! {
         suspends: Counted("execution that is added (`Locks::suspends`)"),
         trusted: Counted("who keeps to what is declared (`keeps_word`)"),
         sleeps_inside: NotCounted("those who share a lock with it (`scripts::allowed`)"),
-        early_release: Counted("a budget taken in advance is the next job's, with its key; refused where keys do not depend on deadlines"),
+        early_release: Counted("a budget taken in advance is the next job's, with its key, so responses of others may last until their deadlines (`Bound::put_off`); refused where keys do not depend on deadlines"),
         early: Counted("jobs of nodes that begin before their releases come behind all real-time jobs; their releases are as before"),
         is_released_by_tokens: Nothing("no key: a graph releases it"),
         phase: Nothing("bounds hold for all phases"),
@@ -136,7 +136,7 @@ keys! {
         service_period: Counted("how often a server is boosted; nobody of that cluster is proved without, where clusters share it"),
     }
     Notification at "notifications.*" {
-        bound: Counted("whoever signals it may have the priority of those who wait (`Locks::signallers`)"),
+        bound: Counted("whoever signals it may have the priority of those who wait (`Locks::signallers`), and runs where these are: not counted from another cluster (`Waiting::lent_elsewhere`)"),
     }
     Interrupt at "interrupts.*" {
         line: Nothing("its number"),

@@ -23,7 +23,7 @@ use std::sync::Once;
 
 use fusee_abi::call::{HandleValue, rights};
 use fusee_abi::environment;
-use fusee_abi::image::{Handle, Reservation, class, kind, release};
+use fusee_abi::image::{Reservation, class, kind, release};
 use fusee_abi::script::{Step, operation};
 use fusee_abi::trace::{Event, Record};
 use fusee_graph::names;
@@ -829,10 +829,8 @@ fn tempted(system: &Resolved, number: u64) -> Vec<(usize, Program)> {
         for step in &task.script {
             steps.push(*step);
             // A task without the right holds nothing then.
-            let slot = u32::from(HandleValue(step.handle).slot());
-            let holds =
-                |one: &Handle| (one.task as usize, one.slot) == (index, slot) && one.rights & rights::ACQUIRE != 0;
-            if step.operation == operation::ACQUIRE && system.handles.iter().any(holds) {
+            let held = system.handle(index, step.handle).filter(|one| one.rights & rights::ACQUIRE != 0);
+            if step.operation == operation::ACQUIRE && held.is_some() {
                 steps.extend_from_slice(&tries);
             }
         }

@@ -1034,13 +1034,6 @@ impl Resolver<'_> {
         }
     }
 
-    /// The rights of a handle of `task`, by its value.
-    fn rights_of(&self, task: usize, handle: u64) -> u32 {
-        let slot = u32::from(HandleValue(handle).slot());
-        let mut own = self.out.handles.iter().filter(|one| one.task as usize == task);
-        own.find(|one| one.slot == slot).map_or(0, |one| one.rights)
-    }
-
     fn step(&self, task: usize, text: &Spanned<String>) -> Result<Step, Fail> {
         let environment = &self.out.tasks[task].environment;
         let is_missing = Cell::new(false);
@@ -1048,7 +1041,7 @@ impl Resolver<'_> {
             let entry = environment.iter().find(|entry| entry.name == name);
             is_missing.set(is_missing.get() || entry.is_none());
             let selector = entry?.flags & (fusee_abi::environment::PREEMPTIBLE - 1);
-            let rights = self.rights_of(task, entry?.handle);
+            let rights = self.out.handle(task, entry?.handle).map_or(0, |one| one.rights);
             Some(Target { kind: entry?.kind, handle: entry?.handle, rights, selector })
         };
         parse_step(text.get_ref(), find).or_else(|why| {
@@ -1112,6 +1105,13 @@ impl Resolved {
     #[must_use]
     pub fn owner(&self, reservation: usize) -> Option<usize> {
         self.reservations.get(reservation).map(|one| one.task as usize)
+    }
+
+    /// The handle of `task` that has this value in its environment.
+    #[must_use]
+    pub fn handle(&self, task: usize, value: u64) -> Option<&image::Handle> {
+        let slot = u32::from(HandleValue(value).slot());
+        self.handles.iter().find(|one| (one.task as usize, one.slot) == (task, slot))
     }
 
     /// Whether one more CPU is wanted, to play devices.

@@ -1,6 +1,5 @@
 //! From a manifest to a simulation.
 
-use fusee_abi::call::HandleValue;
 use fusee_abi::environment;
 use fusee_abi::image::{Engine, PAGE, kind, release};
 use fusee_abi::lives::Policy;
@@ -189,9 +188,7 @@ fn program(manifest: &Manifest, index: usize, task: &Task) -> Program {
 /// What a task has by this handle, among all of its kind.
 #[must_use]
 pub fn object(system: &Resolved, task: usize, handle: u64) -> Option<u32> {
-    let slot = u32::from(HandleValue(handle).slot());
-    let mut records = system.handles.iter();
-    records.find(|record| record.task as usize == task && record.slot == slot).map(|record| record.object)
+    system.handle(task, handle).map(|record| record.object)
 }
 
 /// What the manifest makes of a task in a graph, as `fusee::graph` finds it in its environment.

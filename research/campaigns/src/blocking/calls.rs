@@ -12,7 +12,7 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use fusee_abi::call::{HandleValue, rights};
+use fusee_abi::call::rights;
 use fusee_abi::image::kind;
 use fusee_kernel_core::limits;
 use fusee_manifest::{Manifest, admission};
@@ -267,8 +267,7 @@ pub(crate) fn programs(manifest: &Manifest, spare: u64) -> Vec<(usize, Program)>
         one.name.strip_prefix("server").filter(|_| one.script.is_empty())?;
         let (mut endpoint, mut called) = (0, Vec::new());
         for entry in one.environment.iter().filter(|entry| entry.kind == kind::ENDPOINT) {
-            let slot = u32::from(HandleValue(entry.handle).slot());
-            let handle = system.handles.iter().find(|handle| (handle.task as usize, handle.slot) == (task, slot))?;
+            let handle = system.handle(task, entry.handle)?;
             let is_it = |(by, at, _): &&(usize, usize, u32)| (*by, *at) == (task, handle.object as usize);
             match system.calls.iter().find(is_it) {
                 _ if handle.rights & rights::RECEIVE != 0 => endpoint = entry.handle,

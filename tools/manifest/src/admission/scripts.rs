@@ -5,7 +5,7 @@
 //!
 //! Not here: sleeps against `suspends`, and how often endpoints are called ([`super::servers`]).
 
-use fusee_abi::call::{HandleValue, rights};
+use fusee_abi::call::rights;
 use fusee_abi::image::{self, class, kind, release};
 use fusee_abi::script::{Step, operation};
 
@@ -141,8 +141,7 @@ pub(super) fn written(system: &Resolved, task: usize) -> (&[Step], &'static str)
 
 /// The kind and the number of what a handle of `task` names.
 fn object(system: &Resolved, task: usize, handle: u64) -> Option<(u32, usize)> {
-    let slot = u32::from(HandleValue(handle).slot());
-    let found = system.handles.iter().find(|one| one.task as usize == task && one.slot == slot)?;
+    let found = system.handle(task, handle)?;
     Some((found.kind, found.object as usize))
 }
 

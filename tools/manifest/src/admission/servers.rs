@@ -8,7 +8,7 @@
 
 use std::iter;
 
-use fusee_abi::call::{HandleValue, rights};
+use fusee_abi::call::rights;
 use fusee_abi::image::{self, class, kind, release};
 use fusee_abi::script::operation;
 use fusee_sched::key::{Policy, PolicyName, PriorityPoint, TaskParameters};
@@ -87,13 +87,8 @@ impl<'a> Waiting<'a> {
 
     /// The steps of a scripted task with this operation: the objects they are about.
     fn steps(&self, task: usize, operation: u32) -> impl Iterator<Item = usize> {
-        let object = move |value: u64| {
-            let slot = u32::from(HandleValue(value).slot());
-            let mut handles = self.system.handles.iter().filter(move |one| one.task as usize == task);
-            handles.find(move |one| one.slot == slot).map(|one| one.object as usize)
-        };
         let steps = self.system.tasks[task].script.iter().filter(move |step| step.operation == operation);
-        steps.filter_map(move |step| object(step.handle))
+        steps.filter_map(move |step| self.system.handle(task, step.handle).map(|one| one.object as usize))
     }
 
     fn is_scripted(&self, task: usize) -> bool {

@@ -1,7 +1,7 @@
 //! What has one end only: an endpoint without a server that receives, a notification for which no task may wait, a driver without
 //! what it needs to serve its clients.
 
-use fusee_abi::call::{HandleValue, rights};
+use fusee_abi::call::rights;
 use fusee_abi::image::{self, kind};
 use fusee_accel_contract::space;
 use fusee_graph::names;
@@ -130,16 +130,14 @@ impl Resolver<'_> {
         for (handle, kind, needed, bytes, text) in wanted {
             let is_it = |entry: &Entry| entry.name == handle && entry.kind == kind && entry.bytes >= bytes;
             let is_known = |entry: &Entry| bytes == 0 || entry.physical != 0;
+            let own = |entry: &Entry| self.out.handle(driver, entry.handle);
+            let may = |entry: &Entry| own(entry).is_some_and(|one| one.rights & needed == needed);
             // A task cannot wait for what it signals itself.
             let signals = |entry: &Entry| {
-                let own = self.out.handles.iter().filter(|one| one.task as usize == driver && one.kind == kind);
-                let mut own = own.filter(|one| one.slot == u32::from(HandleValue(entry.handle).slot()));
-                kind == kind::NOTIFICATION
-                    && own
-                        .any(|one| self.out.notifications[one.object as usize].1.bound_plus_one as usize == driver + 1)
+                let bound = |one: &image::Handle| self.out.notifications[one.object as usize].1.bound_plus_one as usize;
+                kind == kind::NOTIFICATION && own(entry).is_some_and(|one| bound(one) == driver + 1)
             };
-            let may = |entry: &Entry| self.rights_of(driver, entry.handle) & needed == needed && !signals(entry);
-            if !task.environment.iter().any(|entry| is_it(entry) && is_known(entry) && may(entry)) {
+            if !task.environment.iter().any(|entry| is_it(entry) && is_known(entry) && may(entry) && !signals(entry)) {
                 self.sound(Of::Handles(driver))?;
                 let place = self.file.devices.0[index].1.driver.span();
                 let (device, driver) = (name.clone(), task.name.clone());

@@ -1,6 +1,6 @@
 //! Sessions: who opens contexts of a device for its clients without locks, and what that server is given.
 
-use fusee_abi::call::{HandleValue, rights};
+use fusee_abi::call::rights;
 use fusee_abi::image::{self, kind};
 use fusee_accel_contract as contract;
 use fusee_accel_contract::space;
@@ -149,8 +149,6 @@ impl Resolver<'_> {
                 |(of, region): &&(usize, usize)| *of == task && self.out.regions[*region].1.physical == entry.physical;
             return self.told.iter().find(is_it).map(|(_, region)| *region);
         }
-        let slot = u32::from(HandleValue(entry.handle).slot());
-        let is_it = |one: &&image::Handle| (one.task as usize, one.kind, one.slot) == (task, kind::REGION, slot);
-        self.out.handles.iter().find(is_it).map(|one| one.object as usize)
+        self.out.handle(task, entry.handle).map(|one| one.object as usize)
     }
 }

@@ -4,7 +4,7 @@
 
 use std::ops::Range;
 
-use fusee_abi::call::{HandleValue, rights};
+use fusee_abi::call::rights;
 use fusee_abi::image::{self, class, kind};
 use fusee_accel_contract::timing::EXECUTION_SETUP;
 use fusee_sched::key::FAIR_LATENESS_OFFSET;
@@ -102,8 +102,7 @@ impl Resolver<'_> {
         let kinds = [kind::ENGINE, kind::POOL, kind::ENDPOINT, kind::NOTIFICATION];
         let is_used = |entry: &&Entry| entry.name == name && kinds.contains(&entry.kind);
         let entry = self.out.tasks[task].environment.iter().find(is_used)?;
-        let slot = u32::from(HandleValue(entry.handle).slot());
-        let handle = self.out.handles.iter().find(|one| one.task as usize == task && one.slot == slot)?;
+        let handle = self.out.handle(task, entry.handle)?;
         Some((handle.kind, handle.object as usize))
     }
 

@@ -3,7 +3,6 @@
 //! # Invariants
 //!
 //! 1. A system depends on the seed, its number, and on which attempt it is.
-//! 2. What is left out of a draft takes all that names it along: a smaller draft is a system as well.
 
 use fusee_kernel_core::limits;
 use fusee_simulator::workload::Source;
@@ -12,17 +11,17 @@ mod write;
 
 //--- Types
 
-/// A system before it is text. Objects that are `None` have been left out.
+/// A system before it is text.
 #[derive(Clone, Debug)]
 pub(super) struct Draft {
     pub(super) title: String,
     clusters: Vec<(u64, &'static str)>,
-    pub(super) tasks: Vec<Option<TaskDraft>>,
-    endpoints: Vec<Option<Door>>,
-    notifications: Vec<Option<Option<usize>>>,
-    locks: Vec<Option<Lock>>,
-    pools: Vec<Option<Pool>>,
-    services: Vec<Option<Service>>,
+    pub(super) tasks: Vec<TaskDraft>,
+    endpoints: Vec<Door>,
+    notifications: Vec<Option<usize>>,
+    locks: Vec<Lock>,
+    pools: Vec<Pool>,
+    services: Vec<Service>,
     /// Number of devices.
     devices: usize,
     /// The first device has SMs, and decides who has them.
@@ -230,14 +229,14 @@ pub(super) fn draw(seed: u64, number: u64, attempt: u64, (spare, all_wait): (u64
         draft.jobs(source, cluster, themes);
         for _ in 0..source.pick(&[0, 0, 1, 1, 2]) {
             let other = TaskDraft::other(source, cluster);
-            draft.tasks.push(Some(other));
+            draft.tasks.push(other);
         }
     }
     draft.objects(source, themes);
     draft.sleep(&mut Source::new(!seed ^ attempt << 56, number));
     draft.serve(&mut Source::new(seed ^ 1 << 62 ^ attempt << 56, number));
     let inside = &mut Source::new(seed ^ 1 << 61 ^ attempt << 56, number);
-    draft.tasks.iter_mut().flatten().for_each(|task| task.may_inside = inside.draw(0, 15));
+    draft.tasks.iter_mut().for_each(|task| task.may_inside = inside.draw(0, 15));
     draft
 }
 
@@ -298,7 +297,7 @@ impl Draft {
             let computes = if shares && source.draw(0, 2) > 0 { budget / 3 } else { budget - self.spare };
             let random = source.draw(0, period);
             let overrun = source.pick(&[0, 0, 1, 2]);
-            self.tasks.push(Some(TaskDraft {
+            self.tasks.push(TaskDraft {
                 cluster,
                 class: Class::RealTime,
                 period,
@@ -321,13 +320,13 @@ impl Draft {
                 handles: Vec::new(),
                 uses: Vec::new(),
                 calls: Vec::new(),
-            }));
+            });
         }
     }
 
     /// Lets some tasks that shall be proved sleep in the middle of their jobs.
     fn sleep(&mut self, source: &mut Source) {
-        for task in self.tasks.iter_mut().flatten().filter(|task| task.wanted) {
+        for task in self.tasks.iter_mut().filter(|task| task.wanted) {
             let longest = task.deadline.saturating_sub(task.budget) / 2;
             if (source.draw(0, 4) == 0 || self.all_wait) && longest > 0 {
                 task.sleeps = source.draw(1, longest);
@@ -350,24 +349,24 @@ impl Draft {
             let period = source.pick(&PERIODS) * MILLISECOND;
             let period = (clients.is_none() && source.draw(0, 3) > 0).then_some(period.max(most));
             let cluster = if clients.is_some() { home } else { any_cluster(source) };
-            self.services.push(Some(Service { cluster, clients, most, period, calls: Vec::new() }));
+            self.services.push(Service { cluster, clients, most, period, calls: Vec::new() });
         }
         for index in 0..count {
             for other in index + 1..count {
                 let times = source.draw(1, 2);
-                let nests =
-                    source.draw(0, 2) == 0 && self.suits(other, self.services[index].as_ref().map(|one| one.cluster));
-                if let Some(one) = self.services[index].as_mut().filter(|_| nests) {
+                let nests = source.draw(0, 2) == 0 && self.suits(other, Some(self.services[index].cluster));
+                if nests {
+                    let one = &mut self.services[index];
                     one.calls.push((other, times));
                 }
             }
         }
         for task in 0..self.tasks.len() {
-            let Some(one) = &self.tasks[task] else { continue };
+            let one = &self.tasks[task];
             let (cluster, wanted, budget) = (one.cluster, one.wanted, one.budget);
             // Who may have the priority of another comes before anybody; admission knows that, too.
-            let serves = |has: &Has| matches!(has, Has::Endpoint(door) if self.endpoints[*door].is_some_and(|door| door.server == task));
-            let signals = self.notifications.iter().flatten().any(|bound| *bound == Some(task));
+            let serves = |has: &Has| matches!(has, Has::Endpoint(door) if self.endpoints[*door].server == task);
+            let signals = self.notifications.contains(&Some(task));
             let inherits = signals || !one.uses.is_empty() || one.handles.iter().any(serves);
             let is_quiet = !inherits && one.class != Class::RealTime;
             let mut calls = Vec::new();
@@ -384,7 +383,7 @@ impl Draft {
                     calls.push((service, times));
                 }
             }
-            let Some(one) = &mut self.tasks[task] else { continue };
+            let one = &mut self.tasks[task];
             if wanted && needs > 0 {
                 one.computes = one.computes.min(one.budget - needs).min(one.budget / 2);
                 one.expects = one.computes;
@@ -395,36 +394,34 @@ impl Draft {
 
     /// Whether tasks of this cluster may ask for a service.
     fn suits(&self, service: usize, cluster: Option<usize>) -> bool {
-        self.services[service].as_ref().is_some_and(|one| one.clients.is_none() || one.clients == cluster)
+        let one = &self.services[service];
+        one.clients.is_none() || one.clients == cluster
     }
 
     /// CPU time of a service with all that it asks for.
     fn whole(&self, service: usize) -> u64 {
-        let Some(one) = &self.services[service] else { return 0 };
+        let one = &self.services[service];
         one.most + one.calls.iter().map(|(other, times)| times * self.whole(*other)).sum::<u64>()
     }
 
     /// Adds what tasks share, and their handles.
     fn objects(&mut self, source: &mut Source, themes: Themes) {
         let tasks = self.tasks.len();
-        let hostile: Vec<usize> =
-            (0..tasks).filter(|task| self.tasks[*task].as_ref().is_some_and(|one| !one.wanted)).collect();
+        let hostile: Vec<usize> = (0..tasks).filter(|task| !self.tasks[*task].wanted).collect();
         if themes.servers {
             for _ in 0..source.draw(1, 3) {
                 let server = source.pick(&hostile);
                 let service_max = source.pick(&[20, 100, 500, 2_000]) * MICROSECOND;
                 let service_period = source.pick(&PERIODS) * MILLISECOND;
                 let service_period = (source.draw(0, 3) > 0).then_some(service_period.max(service_max));
-                self.endpoints.push(Some(Door {
-                    server,
-                    service: (source.draw(0, 2) > 0).then_some((service_max, service_period)),
-                }));
+                self.endpoints
+                    .push(Door { server, service: (source.draw(0, 2) > 0).then_some((service_max, service_period)) });
             }
         }
         if themes.notifications {
             for _ in 0..source.draw(1, 3) {
                 let bound = source.pick(&hostile);
-                self.notifications.push(Some((source.draw(0, 1) == 0).then_some(bound)));
+                self.notifications.push((source.draw(0, 1) == 0).then_some(bound));
             }
         }
         for task in &hostile {
@@ -432,32 +429,26 @@ impl Draft {
             handles.extend((0..self.endpoints.len()).map(Has::Endpoint));
             handles.extend((0..self.notifications.len()).map(Has::Notification));
             handles.retain(|has| {
-                matches!(has, Has::Endpoint(door) if self.endpoints[*door].is_some_and(|door| door.server == *task))
-                    || source.draw(0, 3) > 0
+                matches!(has, Has::Endpoint(door) if self.endpoints[*door].server == *task) || source.draw(0, 3) > 0
             });
             for other in 0..tasks {
-                let Some(of) = &self.tasks[other] else { continue };
+                let of = &self.tasks[other];
                 if of.sporadic && source.draw(0, 1) == 0 {
                     handles.push(Has::Task(other, "release_job credit"));
                 } else if source.draw(0, if of.wanted { 99 } else { 9 }) == 0 {
                     handles.push(Has::Task(other, "stop grant"));
                 }
             }
-            if let Some(one) = &mut self.tasks[*task] {
-                one.handles = handles;
-            }
+            self.tasks[*task].handles = handles;
         }
         // Someone has to release sporadic jobs.
         for task in 0..tasks {
-            let has = |one: &Option<TaskDraft>| {
-                one.as_ref().is_some_and(|one| one.handles.contains(&Has::Task(task, "release_job credit")))
-            };
-            if self.tasks[task].as_ref().is_some_and(|one| one.sporadic) && !self.tasks.iter().any(has) {
+            let has = |one: &TaskDraft| one.handles.contains(&Has::Task(task, "release_job credit"));
+            if self.tasks[task].sporadic && !self.tasks.iter().any(has) {
                 let releaser = source.pick(&hostile);
-                if let Some(one) = &mut self.tasks[releaser] {
-                    one.handles.retain(|has| !matches!(has, Has::Task(other, _) if *other == task));
-                    one.handles.push(Has::Task(task, "release_job credit"));
-                }
+                let one = &mut self.tasks[releaser];
+                one.handles.retain(|has| !matches!(has, Has::Task(other, _) if *other == task));
+                one.handles.push(Has::Task(task, "release_job credit"));
             }
         }
         for cluster in 0..self.clusters.len() {
@@ -466,7 +457,7 @@ impl Draft {
                 let together = source.draw(0, 1) == 0;
                 for _ in 0..source.draw(1, 3) {
                     let fifo = if grouped { together } else { source.draw(0, 1) == 0 };
-                    self.locks.push(Some(Lock { who: themes.who(source), cluster, fifo, grouped, device: None }));
+                    self.locks.push(Lock { who: themes.who(source), cluster, fifo, grouped, device: None });
                 }
             }
             if themes.pools {
@@ -485,7 +476,7 @@ impl Draft {
             for number in 0..3 {
                 let watchdog = (source.draw(0, 1) == 0).then(|| source.draw(500, 20_000) * MICROSECOND);
                 let place = Place { device, number, watchdog };
-                self.locks.push(Some(Lock { who, cluster, fifo: grouped, grouped, device: Some(place) }));
+                self.locks.push(Lock { who, cluster, fifo: grouped, grouped, device: Some(place) });
             }
         }
         self.users(source);
@@ -494,26 +485,28 @@ impl Draft {
     fn pool(&mut self, source: &mut Source, cluster: Option<usize>, themes: Themes) {
         let replicas = source.draw(1, 3);
         let size = cluster.map_or(1, |cluster| self.clusters[cluster].0);
-        self.pools.push(Some(Pool {
+        self.pools.push(Pool {
             who: themes.who(source),
             cluster,
             replicas,
             limit: source.pick(&[0, size.div_ceil(replicas)]),
             advice: if themes.advised { source.pick(&["none", "random"]) } else { "none" },
             watchdog: (source.draw(0, 1) == 0).then(|| source.draw(300, 20_000) * MICROSECOND),
-        }));
+        });
     }
 
     /// Says who uses which lock and pool.
     fn users(&mut self, source: &mut Source) {
         let mut clients = vec![0; self.devices];
         for index in 0..self.tasks.len() {
-            let Some(task) = &self.tasks[index] else { continue };
+            let task = &self.tasks[index];
             let (cluster, class, wanted) = (task.cluster, task.class, task.wanted);
             let mut uses: Vec<Use> = Vec::new();
             let mut is_client = vec![false; self.devices];
             for (number, lock) in self.locks.iter().enumerate() {
-                let Some(lock) = lock.filter(|lock| lock.cluster == cluster && lock.who.may(wanted)) else { continue };
+                if lock.cluster != cluster || !lock.who.may(wanted) {
+                    continue;
+                }
                 let is_engine = lock.device.is_some();
                 // Who works in the background would leave engines without a watchdog.
                 // A step of a script names an engine by its number, so it works with one device.
@@ -539,7 +532,9 @@ impl Draft {
             }
             let mut pools = 0;
             for (number, pool) in self.pools.iter().enumerate() {
-                let Some(pool) = pool.filter(|pool| pool.who.may(wanted)) else { continue };
+                if !pool.who.may(wanted) {
+                    continue;
+                }
                 let may = match pool.cluster {
                     Some(of) => of == cluster && class != Class::Passive && class != Class::Background(false),
                     None => class == Class::RealTime,
@@ -550,7 +545,7 @@ impl Draft {
                     uses.push(Use { of: Of::Pool(number), times: 1, cpu, operation: 0, silent: false });
                 }
             }
-            let Some(task) = &mut self.tasks[index] else { continue };
+            let task = &mut self.tasks[index];
             task.uses = uses;
             if !task.uses.is_empty() {
                 // What others may borrow while it waits is not its own.

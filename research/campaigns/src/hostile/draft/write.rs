@@ -24,12 +24,9 @@ impl Draft {
             let _ = write!(out, "\n[clusters.c{index}]\ncpus = [{}]\npolicy = \"{policy}\"\n", members.join(", "));
         }
         for (index, task) in self.tasks.iter().enumerate() {
-            if let Some(task) = task {
-                self.write_task(&mut out, index, task);
-            }
+            self.write_task(&mut out, index, task);
         }
         for (index, door) in self.endpoints.iter().enumerate() {
-            let Some(door) = door else { continue };
             let _ = write!(out, "\n[endpoints.e{index}]\nserver = \"t{}\"\n", door.server);
             if let Some((most, period)) = door.service {
                 let _ = writeln!(out, "service_max = \"{most}ns\"");
@@ -37,7 +34,6 @@ impl Draft {
             }
         }
         for (index, service) in self.services.iter().enumerate() {
-            let Some(service) = service else { continue };
             let _ = write!(
                 out,
                 "\n[tasks.server{index}]\nbinary = \"apps/server\"\ncluster = \"c{}\"\nhandles.s{index} = \"endpoint s{index}: \
@@ -52,13 +48,14 @@ impl Draft {
             );
             let _ = service.period.map(|period| writeln!(out, "service_period = \"{period}ns\""));
         }
-        for (index, event) in self.notifications.iter().enumerate() {
-            let Some(bound) = event else { continue };
+        for (index, bound) in self.notifications.iter().enumerate() {
             let _ = write!(out, "\n[notifications.n{index}]\n");
             let _ = bound.map(|task| writeln!(out, "bound = \"t{task}\""));
         }
         for (index, lock) in self.locks.iter().enumerate() {
-            let Some(lock) = lock.filter(|_| self.is_used(Of::Lock(index))) else { continue };
+            if !self.is_used(Of::Lock(index)) {
+                continue;
+            }
             let _ = write!(
                 out,
                 "\n[engines.{}]\norder = \"{}\"\n",
@@ -79,7 +76,9 @@ impl Draft {
             }
         }
         for (index, pool) in self.pools.iter().enumerate() {
-            let Some(pool) = pool.filter(|_| self.is_used(Of::Pool(index))) else { continue };
+            if !self.is_used(Of::Pool(index)) {
+                continue;
+            }
             let _ = write!(out, "\n[pools.p{index}]\nreplicas = {}\nadvice = \"{}\"\n", pool.replicas, pool.advice);
             let _ = match pool.cluster {
                 None => writeln!(out, "limit = \"ck-omlp\""),
@@ -91,7 +90,7 @@ impl Draft {
         for device in 0..self.devices {
             let is_of = |lock: &Lock| lock.device.is_some_and(|place| place.device == device);
             let mut locks = self.locks.iter().enumerate();
-            if locks.any(|(index, lock)| lock.as_ref().is_some_and(is_of) && self.is_used(Of::Lock(index))) {
+            if locks.any(|(index, lock)| is_of(lock) && self.is_used(Of::Lock(index))) {
                 write_device(&mut out, device, self.keyed && device == 0);
             }
         }
@@ -99,7 +98,7 @@ impl Draft {
     }
 
     fn write_calls(&self, out: &mut String, calls: &[(usize, u64)], are_said: bool) {
-        for (service, times) in calls.iter().filter(|(service, _)| self.services[*service].is_some()) {
+        for (service, times) in calls {
             let _ = writeln!(out, "handles.s{service} = \"endpoint s{service}: call\"");
             if are_said {
                 let _ = writeln!(out, "uses.s{service} = {{ times = {times} }}");
@@ -108,11 +107,11 @@ impl Draft {
     }
 
     fn is_used(&self, of: Of) -> bool {
-        self.tasks.iter().flatten().any(|task| task.uses.iter().any(|one| one.of == of))
+        self.tasks.iter().any(|task| task.uses.iter().any(|one| one.of == of))
     }
 
     fn lock_name(&self, index: usize) -> String {
-        match self.locks[index].and_then(|lock| lock.device) {
+        match self.locks[index].device {
             Some(Place { device: 0, number, .. }) => ENGINES[number].to_owned(),
             Some(Place { device, number, .. }) => format!("{}{device}", ENGINES[number]),
             None => format!("m{index}"),
@@ -126,17 +125,10 @@ impl Draft {
         }
     }
 
-    fn is_there(&self, of: Of) -> bool {
-        match of {
-            Of::Lock(index) => self.locks[index].is_some(),
-            Of::Pool(index) => self.pools[index].is_some(),
-        }
-    }
-
     /// The task called `name` as it is if it does anything.
     pub(in crate::hostile) fn as_attacker(&self, name: &str) -> Option<String> {
         let index = name.strip_prefix('t')?.parse::<usize>().ok()?;
-        let mut task = self.tasks.get(index)?.clone()?;
+        let mut task = self.tasks.get(index)?.clone();
         task.wanted = false;
         task.calls.clear();
         let mut out = String::new();
@@ -192,33 +184,26 @@ impl Draft {
             Class::Background(false) => out.push_str("class = \"background\"\n"),
             Class::Passive => {}
         }
-        let uses: Vec<&Use> = task.uses.iter().filter(|one| self.is_there(one.of)).collect();
         let inside = |bit: u32| if !task.wanted && task.may_inside >> bit & 1 != 0 { " inside" } else { "" };
         let [doors, events, locks] = [0, 1, 2].map(inside);
         let _ = match task.wanted {
-            true => writeln!(out, "script = [{}]", self.script(task, &uses)),
+            true => writeln!(out, "script = [{}]", self.script(task)),
             false => writeln!(out, "binary = \"apps/anything\"\nsleeps_inside = {}", !inside(3).is_empty()),
         };
         for has in &task.handles {
             let _ = match *has {
-                Has::Endpoint(door) => match self.endpoints[door] {
-                    Some(one) if one.server == index => {
-                        writeln!(out, "handles.e{door} = \"endpoint e{door}: call send receive grant{doors}\"")
-                    }
-                    Some(_) => writeln!(out, "handles.e{door} = \"endpoint e{door}: call send grant{doors}\""),
-                    None => Ok(()),
-                },
-                Has::Notification(event) if self.notifications[event].is_some() => {
+                Has::Endpoint(door) => {
+                    let receives = if self.endpoints[door].server == index { " receive" } else { "" };
+                    writeln!(out, "handles.e{door} = \"endpoint e{door}: call send{receives} grant{doors}\"")
+                }
+                Has::Notification(event) => {
                     writeln!(out, "handles.n{event} = \"notification n{event}: signal wait grant{events}\"")
                 }
-                Has::Task(other, rights) if self.tasks[other].is_some() => {
-                    writeln!(out, "handles.t{other} = \"task t{other}: {rights}\"")
-                }
-                _ => Ok(()),
+                Has::Task(other, rights) => writeln!(out, "handles.t{other} = \"task t{other}: {rights}\""),
             };
         }
         self.write_calls(out, &task.calls, task.class == Class::RealTime);
-        for one in uses {
+        for one in &task.uses {
             let name = self.name(one.of);
             let kind = if matches!(one.of, Of::Pool(_)) { "pool" } else { "engine" };
             let _ = writeln!(out, "handles.{name} = \"{kind} {name}: acquire{locks}\"");
@@ -237,13 +222,14 @@ impl Draft {
     }
 
     /// Steps of a task that is as it declares: it computes all it may, in parts, and holds what it uses for as long as it says.
-    fn script(&self, task: &TaskDraft, uses: &[&Use]) -> String {
+    fn script(&self, task: &TaskDraft) -> String {
+        let uses = &task.uses;
         let mut steps = Vec::new();
         let mut left = task.computes;
         let parts = uses.iter().map(|one| one.times).sum::<u64>() + 1;
         let between = left.saturating_sub(uses.iter().map(|one| one.times * one.cpu).sum::<u64>()) / parts;
-        let calls = task.calls.iter().filter(|(service, _)| self.services[*service].is_some());
-        let calls = calls.flat_map(|(service, times)| (0..*times).map(move |_| format!("call s{service} 0ns")));
+        let calls =
+            task.calls.iter().flat_map(|(service, times)| (0..*times).map(move |_| format!("call s{service} 0ns")));
         let mut inside: Vec<String> = if task.inside { calls.collect() } else { Vec::new() };
         inside.extend((task.inside && task.sleeps > 0).then(|| format!("sleep {}ns", task.sleeps)));
         let waits_inside = !inside.is_empty() && uses.iter().any(|one| one.times > 0);
@@ -267,7 +253,7 @@ impl Draft {
         }
         // None of these, if they are among the steps already.
         let waits_inside = waits_inside && inside.is_empty();
-        let calls = task.calls.iter().filter(|(service, _)| self.services[*service].is_some() && !waits_inside);
+        let calls = task.calls.iter().filter(|_| !waits_inside);
         for (service, times) in calls {
             for _ in 0..*times {
                 let part = left / 4;

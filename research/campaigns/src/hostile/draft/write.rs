@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{Class, Draft, Has, Lock, MICROSECOND, Of, Place, START, TaskDraft, Use};
+use super::{Class, Draft, Has, Lock, MICROSECOND, Of, Place, START, TaskDraft};
 
 const ENGINES: [&str; 3] = ["ee", "ce_in", "ce_out"];
 

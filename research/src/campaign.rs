@@ -26,7 +26,7 @@ use serde::{Deserialize, Serialize};
 
 use fusee_host::{report, system};
 
-use crate::{faults, hostile, launches, soundness};
+use crate::{faults, hostile, launches, runs, soundness};
 
 /// Arguments of `cargo xtask campaign`.
 #[derive(Args)]
@@ -82,7 +82,7 @@ pub struct Campaign {
 pub struct Outcome {
     /// Systems judged.
     pub systems: u64,
-    /// Jobs judged in them; in `faults` tasks that ended, in `launches` launches that were right.
+    /// Jobs judged in them; in `faults` tasks that ended, in `launches` launches that were right, in `runs` runs.
     pub jobs: u64,
     /// Systems in which something is wrong.
     pub wrong: Vec<Wrong>,
@@ -106,7 +106,7 @@ impl Campaign {
 #[must_use]
 pub fn all() -> Vec<Campaign> {
     let mut all = soundness::campaigns();
-    all.extend([hostile::CAMPAIGN, faults::CAMPAIGN, launches::CAMPAIGN]);
+    all.extend([hostile::CAMPAIGN, faults::CAMPAIGN, launches::CAMPAIGN, runs::PAIRS, runs::KILLED]);
     all
 }
 

@@ -1,6 +1,6 @@
 //! The command line, and which module carries out a command.
 
-use std::process::ExitCode;
+use std::process::{self, ExitCode};
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
@@ -44,11 +44,37 @@ enum Command {
     Contention(contention::ContentionArguments),
 }
 
+/// Set: this program is `cargo xtask`, with all its commands but `test`. Then nothing has to be built for these.
+pub const AS_TOOL: &str = "FUSEE_AS_TOOL";
+
+/// This program, as `cargo xtask`: cargo need not build it again, nor wait for its own lock.
+///
+/// # Errors
+/// The program does not know where it is.
+pub fn as_tool() -> std::io::Result<process::Command> {
+    let mut command = process::Command::new(std::env::current_exe()?);
+    command.env(AS_TOOL, "1").env("NO_COLOR", "1");
+    Ok(command)
+}
+
 /// Reads the command line and carries out its command.
 pub fn main() -> ExitCode {
+    // Cargo calls this program as its compiler while bytes are to be found.
     if std::env::var_os(fuzz::COMPILES).is_some() {
         return fuzz::compile();
     }
+    if std::env::var_os(AS_TOOL).is_some() {
+        return tool();
+    }
+    research()
+}
+
+/// Carries out a command of the tool, or one of these.
+pub fn tool() -> ExitCode {
+    if std::env::args().nth(1).is_some_and(|name| has(&name)) { research() } else { fusee_tool::command::main() }
+}
+
+fn research() -> ExitCode {
     let arguments = Arguments::parse();
     if arguments.wide {
         table::print_wide();

@@ -16,6 +16,7 @@
 //! experiment `cargo xtask experiment`: arrangements of one workload, compared
 //! faults     `experiment faults`: the demo while tasks of it end
 //! campaign   `cargo xtask campaign`: random systems in large numbers, and the budget of them in the suite
+//! runs       runs in QEMU that are beside others, or killed, as campaigns
 //! launches   random launches of GPU kernels, as a campaign
 //! hostile    `cargo xtask hostile`: whether proofs hold among tasks that do anything
 //! soundness  whether observed lateness stays within its bounds
@@ -41,6 +42,7 @@ pub mod hostile;
 pub mod launches;
 pub mod profile;
 pub mod purposes;
+pub mod runs;
 pub mod sizes;
 pub mod soundness;
 pub mod worst;

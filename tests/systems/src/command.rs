@@ -9,15 +9,13 @@ use anyhow::{Context as _, Result};
 use clap::Parser;
 use fusee_campaigns::soundness;
 use fusee_host::{build, report, table};
+pub use fusee_research::command::{AS_TOOL, as_tool};
 use fusee_research::fuzz;
 use fusee_tool::command::ProfileArgument;
 
 use crate::context::Context;
 use crate::list::{self, Choice};
 use crate::{known, queue, times};
-
-/// Set: this program is `cargo xtask`, whose commands pages show. Then nothing has to be built for these.
-pub const AS_TOOL: &str = "FUSEE_AS_TOOL";
 
 /// Runs all checks of this repository: format, lints, tests on the host, systems in QEMU, pages, campaigns.
 #[derive(Parser)]
@@ -59,13 +57,6 @@ pub struct Options {
     wide: bool,
 }
 
-/// This program, as `cargo xtask`: cargo need not build it again, nor wait for its own lock.
-pub fn as_tool() -> std::io::Result<std::process::Command> {
-    let mut command = std::process::Command::new(std::env::current_exe()?);
-    command.env(AS_TOOL, "1").env("NO_COLOR", "1");
-    Ok(command)
-}
-
 /// Runs the checks that the command line asks for.
 pub fn main() -> ExitCode {
     // Cargo calls this program as its compiler while bytes are to be found.
@@ -73,22 +64,13 @@ pub fn main() -> ExitCode {
         return fuzz::compile();
     }
     if std::env::var_os(AS_TOOL).is_some() {
-        return tool();
+        return fusee_research::command::tool();
     }
     let arguments = Options::parse();
     if arguments.wide {
         table::print_wide();
     }
     report::exit_code(run(&arguments))
-}
-
-/// Carries out a command of the tool, or of `research`.
-fn tool() -> ExitCode {
-    let name = std::env::args().nth(1).unwrap_or_default();
-    if fusee_research::command::has(&name) {
-        return fusee_research::command::main();
-    }
-    fusee_tool::command::main()
 }
 
 fn run(arguments: &Options) -> Result<bool> {

@@ -406,7 +406,7 @@ pub fn manifests(folder: &Path) -> Result<Vec<PathBuf>> {
 type OwnCheck = fn(&Workspace) -> Result<Vec<String>>;
 
 /// Checks on the usual board.
-const OWN: [(&str, OwnCheck); 20] = [
+const OWN: [(&str, OwnCheck); 19] = [
     ("the demo's frames on a screen", demo::check_screen),
     ("the demo with hogs that share what is left of the GPU", demo::check_without_locks),
     ("the demo with hogs that make room on SMs", demo::check_on_sms),
@@ -426,7 +426,6 @@ const OWN: [(&str, OwnCheck); 20] = [
     (refusal::CHECK, refusal::check),
     (refusal::DAMAGED, refusal::check_damaged),
     (combinations::REFUSAL, combinations::check_refusal),
-    (runs::CHECK, runs::check),
 ];
 
 /// Boards that the demo is run on, with all their CPUs.
@@ -441,6 +440,9 @@ fn own(context: &Arc<Context>, cases: &mut Vec<Case>) -> Result<()> {
         let workspace = context.workspace(&name);
         cases.push(Case::of(name, Kind::Det, move || check(&workspace)));
     }
+    let name = format!("own::{}", runs::CHECK);
+    let workspace = context.workspace(&name);
+    cases.push(Case::new(name, Kind::Det, move || runs::check(&workspace)));
     let name = format!("own::{}", stream::CHECK);
     let workspace = context.workspace(&name);
     cases.push(Case::of(name, Kind::Par, move || stream::check(&workspace)).needs(Needs::Cores));

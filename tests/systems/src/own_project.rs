@@ -59,7 +59,7 @@ pub fn check(fusee: &Project) -> Result<Vec<String>> {
     }
     let project = Project::around(&folder)?;
     ensure!(project.root == folder.canonicalize()?, "{} is no project of its own", folder.display());
-    let (trace, manifest) = system::last_trace(&project)?;
+    let (trace, manifest) = system::Last::of(&project)?.trace()?;
     ensure!(manifest.system.name == "flight", "the trace kept is one of `{}`", manifest.system.name);
     let metrics = Metrics::of(&trace, &manifest.system);
     let beat = metrics.tasks.iter().find(|task| task.name == "beat").context("no task `beat`")?;

@@ -1,4 +1,6 @@
-//! Runs as people have them: long ones, two at once, with a manifest that is edited meanwhile, ended from outside, into a full disk.
+//! Runs as people have them: long ones, with a manifest that is edited meanwhile, ended from outside, into a full disk.
+//!
+//! Not here: two at once, and runs that are killed (`fusee_research::runs`), of which a share is drawn here.
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -8,9 +10,11 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use fusee_host::project::KEPT_DIR;
 use fusee_host::workspace::Workspace;
+use fusee_research::runs;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
+use crate::case::Found;
 use crate::command::as_tool;
 
 /// Name of the check.
@@ -95,7 +99,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 ///
 /// # Errors
 /// What could not be tried.
-pub fn check(workspace: &Workspace) -> Result<Vec<String>> {
+pub fn check(workspace: &Workspace) -> Result<Found> {
     let folder = workspace.project.kept_in.clone();
     if folder.exists() {
         std::fs::remove_dir_all(&folder)?;
@@ -106,11 +110,12 @@ pub fn check(workspace: &Workspace) -> Result<Vec<String>> {
     for text in [FORGETS, OVERDUE, STOPPED] {
         problems.extend(here.long(text)?);
     }
-    problems.extend(here.at_once()?);
     problems.extend(here.edited()?);
     problems.extend(here.ended()?);
     problems.extend(here.refused()?);
-    Ok(problems)
+    let (words, wrong) = runs::check(&here.folder.join("drawn"))?;
+    problems.extend(wrong);
+    Ok(Found::with_words(words, problems))
 }
 
 /// Where runs are made, and all that is kept of them.
@@ -184,28 +189,6 @@ impl Here {
         Ok(problems)
     }
 
-    /// Of two systems of one name that run at once, each has its own verdict.
-    fn at_once(&self) -> Result<Vec<String>> {
-        let text = |burns: u32| {
-            format!(
-                "admission = \"warn\"\n[tasks.short]\nscript = [\"burn {burns}ms\"]\nperiod = \"10ms\"\nbudget = \"2ms\"\nhard = true\n"
-            )
-        };
-        let one = self.manifest("one", &text(1))?;
-        let three = self.manifest("three", &text(3))?;
-        let mut problems = Vec::new();
-        for _ in 0..5 {
-            let both = [&one, &three].map(|path| self.start(&["run", "--manifest", path, "--for", "200ms"]));
-            for (child, wanted) in both.into_iter().zip([0, 1]) {
-                let ended = finish(child?)?;
-                if ended.code != Some(wanted) {
-                    problems.push(format!("ended with {:?} for {wanted}: {}", ended.code, ended.text));
-                }
-            }
-        }
-        Ok(problems)
-    }
-
     /// A run is shown with the manifest that it was run with.
     fn edited(&self) -> Result<Vec<String>> {
         let path = self.manifest("edited", EDITED)?;
@@ -240,18 +223,6 @@ impl Here {
                 ["the run was interrupted", "the kernel never ran"].iter().any(|words| ended.text.contains(words));
             if ended.code != Some(1) || !is_said {
                 problems.push(format!("{signal:?} ends a run with {:?}: {}", ended.code, ended.text));
-            }
-        }
-        // Killed, it cannot say anything: a later look does.
-        let began = self.last();
-        let child = self.start(&["run", "--manifest", &path, "--seconds", "100"])?;
-        ensure!(self.wait_for(|here| here.last() != began), "the run does not begin");
-        signalled(&child, Signal::KILL)?;
-        finish(child)?;
-        for command in ["trace", "dump"] {
-            let shown = self.run(&[command])?;
-            if shown.code != Some(1) || !shown.text.contains("not whole") {
-                problems.push(format!("`{command}` after a run that was killed: {}", shown.text));
             }
         }
         Ok(problems)

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::process::Command;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use clap::{Args, Subcommand, ValueHint};
 use fusee_manifest::trace::{Message, Said, Trace};
 use fusee_manifest::{Manifest, Resolved, Time};
@@ -127,16 +127,21 @@ impl Pictures {
 /// Shows what is asked for of the last run; `false`: there is no such thing.
 pub fn trace(arguments: &TraceArguments) -> Result<bool> {
     let project = Project::here()?;
+    let last = system::Last::of(&project);
     let (trace, manifest, turns) = match &arguments.stream {
         None => {
-            let (trace, manifest) = system::last_trace(&project).context("no run to show; try `cargo xtask run`")?;
+            let last = last.as_ref().map_err(again).context("no run to show; try `cargo xtask run`")?;
+            let (trace, manifest) = last.trace()?;
             eprintln!("the last run: system `{}`", manifest.system.name);
-            (trace, manifest, system::last_turns(&project)?)
+            (trace, manifest, last.turns()?)
         }
         Some(from) => {
             let manifest = match &arguments.manifest {
                 Some(path) => system::read_manifest(&project.root, path)?,
-                None => system::last_manifest(&project).context("say of which system it is by `--manifest`")?,
+                None => {
+                    let last = last.as_ref().map_err(again).context("say of which system it is by `--manifest`")?;
+                    last.manifest()?
+                }
             };
             (stream::receive(from, &manifest.system)?, manifest, Vec::new())
         }
@@ -160,7 +165,7 @@ pub fn trace(arguments: &TraceArguments) -> Result<bool> {
                 let sent = from.metadata()?;
                 defmt::built(&project, &manifest, sent.modified().ok().filter(|_| sent.is_file()))?
             }
-            _ => system::last_tables(&project)?,
+            _ => last.as_ref().map_err(again)?.tables()?,
         };
         let (lines, notes) = message_lines(&trace, system, &mut Speakers::new(tables, &project.root));
         words::print(&lines.concat());
@@ -186,6 +191,11 @@ pub fn trace(arguments: &TraceArguments) -> Result<bool> {
     }
     written.iter().for_each(|path| words::say(&path.display().to_string()));
     if written.is_empty() { system::print_trace(&trace, &manifest, arguments.canonical) } else { Ok(true) }
+}
+
+/// An error once more, for one who owns it.
+fn again(error: &anyhow::Error) -> anyhow::Error {
+    anyhow!("{error:#}")
 }
 
 /// What tasks have said, a line for each message, and what is to be said of messages that are not there.

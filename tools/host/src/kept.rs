@@ -171,15 +171,6 @@ pub fn keep_turns(project: &Project, turns: &[Turn]) -> Result<()> {
     write(&project.kept(TURNS)?, fusee_views::turns::write(turns).as_bytes())
 }
 
-/// The turns of the last run, if they were watched.
-pub fn last_turns(project: &Project) -> Result<Vec<Turn>> {
-    match std::fs::read_to_string(folders::last(project)?.0.kept(TURNS)?) {
-        Ok(text) => Ok(fusee_views::turns::read(&text)?),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
-        Err(error) => Err(error).context(TURNS),
-    }
-}
-
 /// Keeps the trace of a run for `cargo xtask trace`.
 pub fn keep_trace(project: &Project, manifest: &Manifest, trace: &Trace) -> Result<()> {
     write(&project.kept(RECORDS)?, trace.records.as_bytes())?;
@@ -189,15 +180,6 @@ pub fn keep_trace(project: &Project, manifest: &Manifest, trace: &Trace) -> Resu
 /// Keeps which programs of a run have tables of `defmt`.
 pub fn keep_tables(project: &Project, programs: &Programs) -> Result<()> {
     write(&project.kept(TABLES)?, serde_json::to_string(&defmt::tables(programs)?)?.as_bytes())
-}
-
-/// The programs of the last run that have tables of `defmt`.
-pub fn last_tables(project: &Project) -> Result<Tables> {
-    match std::fs::read_to_string(folders::last(project)?.0.kept(TABLES)?) {
-        Ok(text) => serde_json::from_str(&text).context(TABLES),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Tables::new()),
-        Err(error) => Err(error).context(TABLES),
-    }
 }
 
 /// Keeps the manifest of a run as it was read, and beside it the name of the board that it ran on and the times of kernels: all may be others when the run is
@@ -229,25 +211,73 @@ pub fn write(path: &Path, bytes: &[u8]) -> Result<()> {
     std::fs::write(path, bytes).with_context(|| path.display().to_string())
 }
 
-/// The trace of the project's last run, and the system that ran.
-pub fn last_trace(project: &Project) -> Result<(Trace, Manifest)> {
-    let (run, expected) = folders::last(project)?;
-    let path = run.kept(RECORDS)?;
-    let bytes = std::fs::read(&path).with_context(|| path.display().to_string())?;
-    let manifest = last_manifest(project)?;
-    let mut records = Vec::new();
-    let mut rest = &bytes[..];
-    while let Ok((record, next)) = Record::read_from_prefix(rest) {
-        records.push(record);
-        rest = next;
-    }
-    ensure!(records.len() == expected, "{} has {} of {expected} records", path.display(), records.len());
-    Ok((Trace::from_records(records), manifest))
+/// The last run of a project. It is looked for once, so all that is read of it is of one run, even if another one ends meanwhile.
+pub struct Last {
+    /// The project, which keeps its files in the folder of the run.
+    run: Project,
+    records: usize,
 }
 
-/// The manifest of the last run.
-pub fn last_manifest(project: &Project) -> Result<Manifest> {
-    kept_manifest(&folders::last(project)?.0.kept(NAMES)?)
+impl Last {
+    /// Finds the last run.
+    ///
+    /// # Errors
+    /// There is none, or it was ended before all of it was kept.
+    pub fn of(project: &Project) -> Result<Last> {
+        let (run, records) = folders::last(project)?;
+        Ok(Last { run, records })
+    }
+
+    /// The trace, and the system that ran.
+    ///
+    /// # Errors
+    /// A file cannot be read, or lacks records.
+    pub fn trace(&self) -> Result<(Trace, Manifest)> {
+        let path = self.run.kept(RECORDS)?;
+        let bytes = std::fs::read(&path).with_context(|| path.display().to_string())?;
+        let mut records = Vec::new();
+        let mut rest = &bytes[..];
+        while let Ok((record, next)) = Record::read_from_prefix(rest) {
+            records.push(record);
+            rest = next;
+        }
+        let expected = self.records;
+        ensure!(records.len() == expected, "{} has {} of {expected} records", path.display(), records.len());
+        Ok((Trace::from_records(records), self.manifest()?))
+    }
+
+    /// The manifest.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn manifest(&self) -> Result<Manifest> {
+        kept_manifest(&self.run.kept(NAMES)?)
+    }
+
+    /// The turns of emulated CPUs, if they were watched.
+    ///
+    /// # Errors
+    /// They cannot be read.
+    pub fn turns(&self) -> Result<Vec<Turn>> {
+        self.text(TURNS)?.map_or(Ok(Vec::new()), |text| Ok(fusee_views::turns::read(&text)?))
+    }
+
+    /// The programs that have tables of `defmt`.
+    ///
+    /// # Errors
+    /// The list of them cannot be read.
+    pub fn tables(&self) -> Result<Tables> {
+        self.text(TABLES)?.map_or(Ok(Tables::new()), |text| serde_json::from_str(&text).context(TABLES))
+    }
+
+    /// A file that not every run has.
+    fn text(&self, name: &'static str) -> Result<Option<String>> {
+        match std::fs::read_to_string(self.run.kept(name)?) {
+            Ok(text) => Ok(Some(text)),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error).context(name),
+        }
+    }
 }
 
 /// Prints a trace.

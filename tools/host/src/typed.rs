@@ -396,58 +396,54 @@ impl<'a> Value<'a> {
 mod tests {
     use super::*;
     use object::{Object, ObjectSection};
-    use std::num::NonZeroU16;
+    use std::process::Command;
 
-    // What is in them is read from memory, not by name.
+    /// A program with a value of each kind. It is compiled by the test, so that this crate itself needs no description of its types, which every program with
+    /// it would hold.
+    const SAMPLE: &str = "
+use std::num::NonZeroU16;
+#[derive(Clone, Copy)]
+enum Plain { First, Second }
+enum Rich { Nothing, Pair(u16, NonZeroU16), Named { length: u64 } }
+struct Wrapper(u32);
+struct Sample {
+    plain: [Plain; 2],
+    rich: [Rich; 3],
+    empty: Option<NonZeroU16>,
+    full: Option<NonZeroU16>,
+    wrapped: Wrapper,
+    flag: bool,
+}
+const SEVEN: NonZeroU16 = NonZeroU16::new(7).unwrap();
+#[used]
+static SAMPLE: Sample = Sample {
+    plain: [Plain::Second; 2],
+    rich: [Rich::Nothing, Rich::Pair(3, SEVEN), Rich::Named { length: 1 << 40 }],
+    empty: None,
+    full: Some(SEVEN),
+    wrapped: Wrapper(0x1234_5678),
+    flag: true,
+};
+fn main() {}
+";
 
-    #[allow(dead_code)]
-    #[derive(Clone, Copy)]
-    enum Plain {
-        First,
-        Second,
-    }
-
-    #[allow(dead_code)]
-    enum Rich {
-        Nothing,
-        Pair(u16, NonZeroU16),
-        Named { length: u64 },
-    }
-
-    #[allow(dead_code)]
-    struct Wrapper(u32);
-
-    #[allow(dead_code)]
-    struct Sample {
-        plain: [Plain; 2],
-        rich: [Rich; 3],
-        empty: Option<NonZeroU16>,
-        full: Option<NonZeroU16>,
-        wrapped: Wrapper,
-        flag: bool,
-    }
-
-    const SEVEN: NonZeroU16 = NonZeroU16::new(7).unwrap();
-
-    #[used]
-    static SAMPLE: Sample = Sample {
-        plain: [Plain::Second; 2],
-        rich: [Rich::Nothing, Rich::Pair(3, SEVEN), Rich::Named { length: 1 << 40 }],
-        empty: None,
-        full: Some(SEVEN),
-        wrapped: Wrapper(0x1234_5678),
-        flag: true,
-    };
-
-    /// The compiler has laid out the value, and written it into this program's file.
+    /// The compiler has laid out the value, and written it into the program's file.
     #[test]
     fn values_are_found_where_the_compiler_has_put_them_and_others_are_errors() {
-        let path = std::env::current_exe().unwrap();
+        let folder = std::env::temp_dir().join(format!("fusee-typed-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let (source, path) = (folder.join("sample.rs"), folder.join("sample"));
+        std::fs::write(&source, SAMPLE).unwrap();
+        let compiler = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+        let mut command = Command::new(compiler);
+        command.args(["--edition", "2024", "-A", "warnings", "-C", "debuginfo=2", "-o"]).arg(&path).arg(&source);
+        assert!(command.status().unwrap().success());
         let types = Types::read(&path).unwrap();
-        let place = types.variable("fusee_host::typed::tests::SAMPLE").unwrap();
+        let place = types.variable("sample::SAMPLE").unwrap();
         let elf = std::fs::read(&path).unwrap();
         let file = object::File::parse(&*elf).unwrap();
         let bytes = file.sections().find_map(|section| section.data_range(place.address, place.bytes as u64).ok()?);
+        std::fs::remove_dir_all(&folder).unwrap();
         let sample = types.value(place, "SAMPLE", bytes.unwrap()).unwrap();
         let rich = |index: usize| sample.field("rich").unwrap().element(index).unwrap().variant().unwrap();
 
@@ -464,6 +460,6 @@ mod tests {
         let error = |result: Result<Value<'_>>| result.err().unwrap().to_string();
         assert!(error(sample.field("colour")).starts_with("SAMPLE has no field `colour`; it has "));
         assert_eq!(error(sample.field("rich").unwrap().element(3)), "SAMPLE.rich has 3 elements, and no element 3");
-        assert!(types.variable("fusee_host::typed::tests::OTHER").is_err());
+        assert!(types.variable("sample::OTHER").is_err());
     }
 }

@@ -69,9 +69,13 @@ pub fn main() -> ExitCode {
     research()
 }
 
-/// Carries out a command of the tool, or one of these.
+/// Carries out a command of the tool, or of the programs that it builds when they are first asked for.
 pub fn tool() -> ExitCode {
-    if std::env::args().nth(1).is_some_and(|name| has(&name)) { research() } else { fusee_tool::command::main() }
+    match std::env::args().nth(1) {
+        Some(name) if has(&name) => research(),
+        Some(name) if fusee_looks::command::has(&name) => fusee_looks::command::main(),
+        _ => fusee_tool::command::main(),
+    }
 }
 
 fn research() -> ExitCode {

@@ -268,6 +268,11 @@ fn each(draws: Draws, judge: &mut dyn FnMut(u64, &mut Source) -> Result<Vec<Stri
     Ok(outcome)
 }
 
+/// All that is wrong, in full.
+fn with_wrong(wrong: &[Wrong]) -> String {
+    wrong.iter().map(|one| format!("{one}\n")).collect()
+}
+
 //--- Two at once
 
 /// Draws pairs of runs.
@@ -349,7 +354,7 @@ fn kills(here: &Here, draws: Draws) -> Result<Outcome> {
         Ok(problems)
     })?;
     outcome.jobs = outcome.systems;
-    outcome.report = format!("{} kills", outcome.systems);
+    outcome.report = with_wrong(&outcome.wrong) + &format!("{} kills", outcome.systems);
     for (stage, count) in stages {
         let _ = write!(outcome.report, ", {count} {}", stage.words());
     }

@@ -5,6 +5,8 @@
 //! - [`blocking`]: the same for bounds on blocking, in random systems with engines.
 //! - [`hostile`]: deadlines that are proved, among tasks that do anything.
 //! - [`faults`]: tasks that end and are given further lives, and all others.
+//! - [`keys`]: the keys of manifests, of which each is to be drawn.
+//! - [`obligations`]: how each key enters the proofs.
 //! - [`stress`]: random calls, signals and waits of clients and servers.
 //! - [`video`]: many graphs on one GPU, with more tasks in a pool than a board's kernel has room for.
 //! - [`spatial`]: processes that share a GPU of many SMs. The kernel has no part in these.
@@ -16,6 +18,8 @@ pub mod blocking;
 pub mod draws;
 pub mod faults;
 pub mod hostile;
+pub mod keys;
+pub mod obligations;
 pub mod soundness;
 pub mod spatial;
 pub mod stress;

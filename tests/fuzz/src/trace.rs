@@ -6,11 +6,12 @@ use std::path::Path;
 use std::sync::OnceLock;
 
 use fusee_abi::trace::Record;
+use fusee_exports::{litmus, perfetto};
 use fusee_frames::{CPUS, FRAME_BYTES, Header, encode};
 use fusee_manifest::trace::{Trace, describe};
 use fusee_manifest::{Manifest, Resolved};
+use fusee_views::explain;
 use fusee_views::stream::Stream;
-use fusee_views::{explain, litmus, perfetto};
 
 use crate::bytes::Bytes;
 

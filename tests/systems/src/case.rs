@@ -1,6 +1,8 @@
 //! One check: its name, what it needs of the host, and how it runs.
 
-use anyhow::Result;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
 
 /// What a check found.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -123,6 +125,20 @@ impl Case {
         body: impl FnOnce() -> Result<Vec<String>> + Send + 'static,
     ) -> Self {
         Case::new(name, kind, move || body().map(Found::from))
+    }
+
+    /// The check, after which nothing is left in `folder` if all was well: what all checks together keep is most of a gigabyte.
+    #[must_use]
+    pub fn tidied(self, folder: PathBuf) -> Self {
+        let Case { body, .. } = self;
+        let body = move || {
+            let found = body()?;
+            if found.problems.is_empty() && folder.exists() {
+                std::fs::remove_dir_all(&folder).with_context(|| folder.display().to_string())?;
+            }
+            Ok(found)
+        };
+        Case { body: Box::new(body), ..self }
     }
 
     /// A check that cannot run here, and why.

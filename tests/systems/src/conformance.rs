@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use fusee_abi::trace::{Event, Ledger, Level, Record};
+use fusee_exports::audit::audit;
 use fusee_kernel_core::limits;
 use fusee_manifest::trace::{self, Places, Trace};
 use fusee_manifest::{Manifest, Profile, Variant};
 use fusee_simulator::metrics::Metrics;
-use fusee_views::audit::audit;
 
 use crate::case::Found;
 use crate::known;

@@ -12,7 +12,7 @@ use fusee_host::build::Programs;
 use fusee_host::look::{Look, Place, Seen};
 use fusee_host::qemu::EndedBy;
 use fusee_host::system::{self, Image, Run, RunOptions, Workspace};
-use fusee_tool::dump::Report;
+use fusee_looks::dump::Report;
 
 /// Sources with marked lines.
 const MARKED: [&str; 2] = ["userland/apps/src/bin/misbehave.rs", "userland/fusee/src/misbehave.rs"];

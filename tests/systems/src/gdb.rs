@@ -5,8 +5,8 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result};
 use fusee_host::system::Workspace;
+use fusee_looks::gdb::under;
 use fusee_manifest::Profile;
-use fusee_tool::gdb::under;
 
 /// What a check of gdb is called.
 pub const CHECK: &str = "gdb stops at a line of one task and prints what is in its variable";

@@ -44,10 +44,17 @@ const NONE_LOST: &str = "repo::no recorded check is lost";
 /// A manifest or a page cannot be read.
 pub fn all(context: &Arc<Context>, choice: &Choice) -> Result<Vec<Case>> {
     let (mut cases, mut builds) = (Vec::new(), Builds::default());
+    let tidied = |cases: Vec<Case>| {
+        let tidied = |case: Case| {
+            let folder = context.workspace(&case.name).project.kept_in;
+            case.tidied(folder)
+        };
+        cases.into_iter().map(tidied).collect()
+    };
     if let Some(board) = choice.board.as_deref().filter(|board| *board != DEFAULT_BOARD) {
         on_board(context, board, choice, &mut builds, &mut cases)?;
         cases.extend(builds.case());
-        return Ok(cases);
+        return Ok(tidied(cases));
     }
     cases.extend(hosts::lints(context)?);
     cases.extend(hosts::tests(context)?);
@@ -71,7 +78,7 @@ pub fn all(context: &Arc<Context>, choice: &Choice) -> Result<Vec<Case>> {
     if all_are_listed {
         cases.push(Case::of(NONE_LOST, Kind::Page, move || Ok(lost)));
     }
-    Ok(cases)
+    Ok(tidied(cases))
 }
 
 /// Recorded checks that are not listed any more: a check that does not run cannot fail.
@@ -84,6 +91,10 @@ fn lost(listed: &BTreeSet<String>, recorded: impl Iterator<Item = String>, with_
 
 /// Sources, pages and schemas.
 fn sources(context: &Arc<Context>, cases: &mut Vec<Case>) {
+    let root = context.root().clone();
+    cases.push(Case::new(format!("repo::{}", structure::LINES), Kind::Page, move || {
+        structure::lines(&root).map(|(words, problems)| Found::with_words(words, problems))
+    }));
     let mut add = |name: &str, body: fn(&Context) -> Result<Vec<String>>| {
         let context = Arc::clone(context);
         cases.push(Case::of(name, Kind::Page, move || body(&context)).stage(0));

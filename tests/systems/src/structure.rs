@@ -1,9 +1,11 @@
 //! What must stay true of the tree and of the kernel's size, checked like a test.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
+use fusee_host::meter;
+use fusee_host::project::cargo;
 
 /// Crates that must forbid `unsafe`: policy, the kernel's core, the device model, and what writes to disks.
 const SAFE: [&str; 20] = [
@@ -148,6 +150,77 @@ fn floors(sources: &[(String, String)]) -> Vec<String> {
     problems
 }
 
+//--- What a user's project compiles
+
+/// The name of the check.
+pub const LINES: &str = "a user's project compiles few lines of tools";
+/// Lines that it may compile. What few users need is a program of its own, built when it is first asked for.
+const MOST_LINES: usize = 30_000;
+
+/// Counts the lines of `tools` that a project outside the repository compiles before it runs a system, without tests: the sum in words, and what is wrong.
+///
+/// # Errors
+/// Cargo cannot read the workspace, or a file cannot be read.
+pub fn lines(root: &Path) -> Result<(String, Vec<String>)> {
+    let mut command = cargo();
+    command.args(["tree", "--offline", "--prefix", "none", "--format", "{p}", "--edges", "normal"]);
+    let output = meter::output(command.args(["--package", "fusee-tool"]).current_dir(root))?;
+    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let tools = root.join("tools").canonicalize()?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let folders = text.lines().filter_map(|line| line.split_once(" (")?.1.split_once(')').map(|(path, _)| path));
+    let folders: BTreeSet<PathBuf> = folders.map(PathBuf::from).filter(|path| path.starts_with(&tools)).collect();
+    ensure!(!folders.is_empty(), "the tool has no packages in {}", tools.display());
+    let (mut all, mut parts) = (0, Vec::new());
+    for folder in folders {
+        let mut sum = 0;
+        let files = rust_files(&folder.join("src"))?;
+        let texts = files.iter().map(std::fs::read_to_string).collect::<std::io::Result<Vec<_>>>()?;
+        let tests: BTreeSet<&str> = texts.iter().flat_map(|text| test_modules(text)).collect();
+        for (path, text) in files.iter().zip(&texts) {
+            let name = path.file_stem().unwrap_or_default().to_string_lossy();
+            sum += if tests.contains(&*name) { 0 } else { compiled(text) };
+        }
+        parts.push(format!("{sum} of {}", folder.file_name().unwrap_or_default().to_string_lossy()));
+        all += sum;
+    }
+    let words = format!("{all} lines, {MOST_LINES} at most: {}", parts.join(", "));
+    let problem = (all > MOST_LINES).then(|| format!("{words}; what few users need goes to a program of its own"));
+    Ok((words, problem.into_iter().collect()))
+}
+
+/// What stands before a module of tests.
+const TEST: &str = "#[cfg(test)]";
+
+/// The modules of a file that are compiled for tests only and are files of their own.
+fn test_modules(text: &str) -> impl Iterator<Item = &str> {
+    let pairs = text.lines().zip(text.lines().skip(1));
+    pairs.filter_map(|(line, next)| {
+        let name = next.trim_start_matches("pub ").strip_prefix("mod ")?.strip_suffix(';')?;
+        (line == TEST).then_some(name)
+    })
+}
+
+/// The number of lines of a file without what is compiled for tests only.
+fn compiled(text: &str) -> usize {
+    let mut lines = text.lines();
+    let mut count = 0;
+    while let Some(line) = lines.next() {
+        if line.trim() != TEST {
+            count += 1;
+            continue;
+        }
+        let Some(item) = lines.by_ref().find(|line| !line.trim_start().starts_with("#[")) else { break };
+        if !item.ends_with(';') && !item.ends_with('}') {
+            let end = format!("{}}}", &item[..item.len() - item.trim_start().len()]);
+            lines.by_ref().find(|line| *line == end);
+        }
+    }
+    count
+}
+
+//--- Text of sources
+
 /// The lines of a file up to its tests, without comments.
 fn code(text: &str) -> impl Iterator<Item = &str> {
     let lines = text.lines().take_while(|line| *line != "#[cfg(test)]" || text.contains("extern crate std"));
@@ -195,6 +268,14 @@ fn rust_files(folder: &Path) -> Result<Vec<PathBuf>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lines_that_are_compiled_are_those_without_tests() {
+        let text = "mod a;\n#[cfg(test)]\nmod random;\nfn f() {\n    #[cfg(test)]\n    {\n        g();\n    }\n}\n#[cfg(test)]\n#[allow(dead_code)]\nmod tests {\n}\n";
+        assert_eq!(compiled(text), 3);
+        assert_eq!(test_modules(text).collect::<Vec<_>>(), ["random"]);
+        assert_eq!(test_modules("mod a;\n").count(), 0);
+    }
 
     #[test]
     fn the_sources_are_as_they_must_be() {

@@ -3,11 +3,11 @@
 use std::path::Path;
 
 use anyhow::Result;
+use fusee_exports::audit::audit;
 use fusee_host::system::{self, RunOptions, Workspace};
 use fusee_kernel_core::limits;
 use fusee_manifest::trace::describe;
 use fusee_manifest::{Manifest, Profile};
-use fusee_views::audit::audit;
 use fusee_views::explain::{Step, explain};
 
 /// The name of the check that turns are told from a job's own execution.

@@ -11,7 +11,7 @@ use fusee_host::words;
 use fusee_host::{report, table};
 use fusee_manifest::Profile;
 
-use crate::{analyze, dump, gdb, new, passed, run, simulate, top, trace};
+use crate::{analyze, new, passed, run, simulate, trace};
 
 /// Build, run, test and measure Fusee.
 ///
@@ -67,11 +67,11 @@ enum Command {
     /// Prints the records of the last run as text, or writes other views of it.
     Trace(trace::TraceArguments),
     /// Runs a system in QEMU, or listens to one, and shows what each task does at the moment: who waits for whom, how late jobs are.
-    Top(top::TopArguments),
+    Top(passed::Passed),
     /// Says what each task was doing when the last run ended, where it was in its source, what it held and who waited for it.
-    Dump(dump::DumpArguments),
+    Dump(passed::Passed),
     /// Runs a system under gdb, paused at first, with the symbols of the kernel and of each task.
-    Gdb(gdb::GdbArguments),
+    Gdb(passed::Passed),
 }
 
 /// The system that a command is about, and how it runs.
@@ -157,8 +157,8 @@ fn dispatch(arguments: &Arguments) -> Result<bool> {
         Command::Coverage(passed) => research("coverage", passed),
         Command::Contention(passed) => research("contention", passed),
         Command::Trace(arguments) => trace::trace(arguments),
-        Command::Top(arguments) => top::top(arguments, install),
-        Command::Dump(arguments) => dump::dump(arguments),
-        Command::Gdb(arguments) => gdb::gdb(arguments, install),
+        Command::Top(passed) => passed::looks("top", passed, arguments),
+        Command::Dump(passed) => passed::looks("dump", passed, arguments),
+        Command::Gdb(passed) => passed::looks("gdb", passed, arguments),
     }
 }

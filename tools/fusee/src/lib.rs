@@ -4,11 +4,8 @@
 //! command    the command line, and which module carries out a command
 //! passed     commands that other programs of this repository carry out
 //! run        `cargo xtask run`
-//! top        `cargo xtask top`: the present state of each task
 //! trace      `cargo xtask trace`: views of the last run
 //! explain    `trace explain`: why a job was late
-//! dump       `cargo xtask dump`
-//! gdb        `cargo xtask gdb`
 //! new        `cargo xtask new`
 //! stream     the trace that a task sends over a serial line
 //! analyze    `cargo xtask analyze`
@@ -16,16 +13,14 @@
 //! task_set   task sets written as JSON
 //! ```
 //!
-//! Not here: building and running (`tools/host`), checks of this repository (`tests/systems`), measurements (`research`).
+//! Not here: building and running (`tools/host`), checks of this repository (`tests/systems`), measurements (`research`), looks into systems that run (`tools/looks`).
 #![forbid(unsafe_code)]
 // The library of a program: its documentation is for those who change it.
 #![allow(rustdoc::private_intra_doc_links)]
 
 pub mod analyze;
 pub mod command;
-pub mod dump;
 pub mod explain;
-pub mod gdb;
 pub mod new;
 pub mod passed;
 #[cfg(test)]
@@ -34,5 +29,4 @@ pub mod run;
 pub mod simulate;
 pub mod stream;
 pub mod task_set;
-pub mod top;
 pub mod trace;

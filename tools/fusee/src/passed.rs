@@ -23,6 +23,8 @@ pub struct Passed {
 
 /// The package of measurements and experiments.
 const RESEARCH: &str = "fusee-research";
+/// The package of looks into systems that run.
+pub const LOOKS: &str = "fusee-looks";
 /// The package of cards.
 const FLASH: &str = "fusee-flash";
 /// The package of this repository's checks.
@@ -34,6 +36,14 @@ const SYSTEMS: &str = "systems";
 /// Cargo does not start.
 pub fn research(name: &str, passed: &Passed, arguments: &Arguments) -> Result<bool> {
     run(RESEARCH, name, passed, arguments)
+}
+
+/// Looks into a system that runs.
+///
+/// # Errors
+/// Cargo does not start.
+pub fn looks(name: &str, passed: &Passed, arguments: &Arguments) -> Result<bool> {
+    run(LOOKS, name, passed, arguments)
 }
 
 /// Makes or writes a card.

@@ -8,11 +8,10 @@ use anyhow::{Context, Result, anyhow, ensure};
 use clap::{Args, Subcommand, ValueHint};
 use fusee_manifest::trace::{Message, Said, Trace};
 use fusee_manifest::{Manifest, Resolved, Time};
-use fusee_views::overheads::Overheads;
 use fusee_views::picture::{Drawing, LEAST_WIDTH, WIDTH};
 use fusee_views::schedule::Schedule;
-use fusee_views::{litmus, perfetto};
 
+use crate::passed::LOOKS;
 use crate::{explain, simulate, stream};
 use fusee_host::defmt::{self, Speakers};
 use fusee_host::project::{Project, program};
@@ -173,24 +172,35 @@ pub fn trace(arguments: &TraceArguments) -> Result<bool> {
         return Ok(true);
     }
     let mut written = arguments.pictures.draw(&trace, &manifest, &title)?;
-    let files = [&arguments.html, &arguments.perfetto, &arguments.litmus, &arguments.overheads];
-    for (number, path) in files.into_iter().enumerate() {
-        let Some(path) = path else { continue };
-        let bytes = match number {
-            0 => Schedule::of(&trace, system).page(system, &title).into_bytes(),
-            1 => perfetto::perfetto(&trace, system),
-            2 => litmus::write(&litmus::records(&trace, system)),
-            _ => {
-                let overheads = Overheads::of(&trace, system);
-                words::print(&overheads.summary());
-                overheads.csv().into_bytes()
-            }
-        };
-        system::write(path, &bytes)?;
+    if let Some(path) = &arguments.html {
+        system::write(path, Schedule::of(&trace, system).page(system, &title).as_bytes())?;
         written.push(path.clone());
+    }
+    let exports =
+        [("--perfetto", &arguments.perfetto), ("--litmus", &arguments.litmus), ("--overheads", &arguments.overheads)];
+    let exports: Vec<(&str, &PathBuf)> =
+        exports.iter().filter_map(|(name, path)| Some((*name, path.as_ref()?))).collect();
+    if !exports.is_empty() {
+        export(&exports, &trace, &manifest, &project)?;
+        written.extend(exports.into_iter().map(|(_, path)| path.clone()));
     }
     written.iter().for_each(|path| words::say(&path.display().to_string()));
     if written.is_empty() { system::print_trace(&trace, &manifest, arguments.canonical) } else { Ok(true) }
+}
+
+/// Lets the program of [`LOOKS`] write files for other tools.
+fn export(files: &[(&str, &PathBuf)], trace: &Trace, manifest: &Manifest, project: &Project) -> Result<()> {
+    let folder = project.kept(&format!("export.{}", std::process::id()))?;
+    system::keep_trace(&Project { kept_in: folder.clone(), ..project.clone() }, manifest, trace)?;
+    let mut command = Command::new(program(LOOKS)?);
+    command.arg("export").arg(&folder);
+    for (name, path) in files {
+        command.arg(name).arg(path);
+    }
+    let status = command.status();
+    std::fs::remove_dir_all(&folder)?;
+    ensure!(status.with_context(|| format!("`{LOOKS}` does not start"))?.success(), "nothing is written");
+    Ok(())
 }
 
 /// An error once more, for one who owns it.

@@ -233,17 +233,10 @@ impl Last {
     /// # Errors
     /// A file cannot be read, or lacks records.
     pub fn trace(&self) -> Result<(Trace, Manifest)> {
-        let path = self.run.kept(RECORDS)?;
-        let bytes = std::fs::read(&path).with_context(|| path.display().to_string())?;
-        let mut records = Vec::new();
-        let mut rest = &bytes[..];
-        while let Ok((record, next)) = Record::read_from_prefix(rest) {
-            records.push(record);
-            rest = next;
-        }
-        let expected = self.records;
-        ensure!(records.len() == expected, "{} has {} of {expected} records", path.display(), records.len());
-        Ok((Trace::from_records(records), self.manifest()?))
+        let (trace, manifest) = kept_trace(&self.run.kept_in)?;
+        let (there, expected) = (trace.records.len(), self.records);
+        ensure!(there == expected, "{} has {there} of {expected} records", self.run.kept_in.display());
+        Ok((trace, manifest))
     }
 
     /// The manifest.
@@ -278,6 +271,22 @@ impl Last {
             Err(error) => Err(error).context(name),
         }
     }
+}
+
+/// The trace that is kept in a folder, and its system.
+///
+/// # Errors
+/// A file cannot be read.
+pub fn kept_trace(folder: &Path) -> Result<(Trace, Manifest)> {
+    let path = folder.join(RECORDS);
+    let bytes = std::fs::read(&path).with_context(|| path.display().to_string())?;
+    let mut records = Vec::new();
+    let mut rest = &bytes[..];
+    while let Ok((record, next)) = Record::read_from_prefix(rest) {
+        records.push(record);
+        rest = next;
+    }
+    Ok((Trace::from_records(records), kept_manifest(&folder.join(NAMES))?))
 }
 
 /// Prints a trace.

@@ -12,7 +12,6 @@ use fusee_sched_analysis::{Cluster, Nonsense, Overheads, Report, Task};
 
 mod latency;
 mod lives;
-pub mod obligations;
 mod scripts;
 mod servers;
 mod unknown;

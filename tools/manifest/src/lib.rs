@@ -27,13 +27,13 @@ mod elf;
 mod error;
 mod expect;
 mod interrupts;
-pub mod keys;
 pub mod layout;
 mod pack;
 mod quantity;
 mod read;
 mod resolve;
-mod schema;
+#[doc(hidden)]
+pub mod schema;
 mod script;
 pub mod times;
 pub mod trace;
@@ -178,4 +178,12 @@ impl Manifest {
         let line = reason.binary().and_then(|binary| self.line_of_binary(binary)).unwrap_or(0);
         ManifestError { file: self.file.clone(), line, reason }
     }
+}
+
+/// The words of manifests that checks of this repository look through: types with their keys, rights, first words of steps.
+#[doc(hidden)]
+pub mod grammar {
+    pub use crate::quantity::{Launched, Operation};
+    pub use crate::resolve::handles::RIGHTS;
+    pub use crate::script::STEPS;
 }

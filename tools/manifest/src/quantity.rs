@@ -13,17 +13,22 @@ pub struct Time(pub u64);
 /// How long an engine works in a hold: a time, or a launch of a kernel whose time was measured,
 /// `{ kernel = "median", blocks = 12 }`.
 #[derive(Clone, Debug)]
-pub(crate) enum Operation {
+pub enum Operation {
+    /// A time.
     Time(Time),
+    /// A launch.
     Launch(Launched),
 }
 
 /// The launch: of a class of the kernel's, or of the one that takes longest.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Launched {
+pub struct Launched {
+    /// The kernel.
     pub kernel: String,
+    /// The class of its arguments, if it has several.
     pub class: Option<u32>,
+    /// Number of blocks.
     pub blocks: u32,
 }
 

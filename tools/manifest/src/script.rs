@@ -55,7 +55,7 @@ pub(crate) struct Target {
 }
 
 /// The first words of steps. No other step is read.
-pub(crate) const STEPS: [&str; 20] = [
+pub const STEPS: [&str; 20] = [
     "acquire",
     "burn",
     "call",

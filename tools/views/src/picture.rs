@@ -490,7 +490,7 @@ fn tenths(value: u64) -> String {
 }
 
 /// Microseconds of nanoseconds, say: with three digits behind the point.
-pub(crate) fn thousandths(time: u64) -> String {
+pub fn thousandths(time: u64) -> String {
     format!("{}.{:03}", time / 1_000, time % 1_000)
 }
 

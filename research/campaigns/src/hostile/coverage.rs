@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::LazyLock;
 
-use fusee_manifest::keys::{Key, keys, used};
+use crate::keys::{Key, keys, used};
 use toml::Table;
 
 /// All keys that a manifest may have.

@@ -1,14 +1,14 @@
 //! Extras: any key of the schema, any right, and other values for what is there, at limits and beyond.
 //!
-//! Nothing here names a key but one: they are those of [`fusee_manifest::keys`], so a new one is drawn as soon as a manifest may have it. The number of a device's interrupt
+//! Nothing here names a key but one: they are those of [`crate::keys`], so a new one is drawn as soon as a manifest may have it. The number of a device's interrupt
 //! line stays as it is: what is said of another machine holds for no proof. Most of what is added means
 //! nothing where it stands; admission takes it out again (`tree`).
 
 use std::collections::BTreeMap;
 
+use crate::keys::{Key, Kind};
 use fusee_kernel_core::limits;
 use fusee_manifest::Time;
-use fusee_manifest::keys::{Key, Kind};
 use fusee_simulator::workload::Source;
 use toml::{Table, Value};
 

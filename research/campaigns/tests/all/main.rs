@@ -1,6 +1,8 @@
-//! Systems of this repository under random calls and under ends of tasks, one module for each theme.
+//! Systems of this repository under random calls and under ends of tasks, and the keys of manifests: one module for each theme.
 //!
 //! One crate, so that the kernel and the device model are linked once. Campaigns are drawn by `research`.
 
+mod keys;
 mod lives;
+mod obligations;
 mod stress;

@@ -31,7 +31,7 @@ pub(super) const PHYSICAL: u32 = 1 << 31;
 const GRANT: (&str, u32) = ("grant", rights::GRANT);
 const INSIDE: (&str, u32) = ("inside", rights::INSIDE);
 /// The rights to each kind of object.
-pub(crate) const RIGHTS: [(&str, &[(&str, u32)]); 8] = [
+pub const RIGHTS: [(&str, &[(&str, u32)]); 8] = [
     ("endpoint", &[("call", rights::CALL), ("send", rights::SEND), ("receive", rights::RECEIVE), GRANT, INSIDE]),
     ("notification", &[("signal", rights::SIGNAL), ("wait", rights::WAIT), GRANT, INSIDE]),
     ("engine", &[("acquire", rights::ACQUIRE), ("share", SHARE), INSIDE]),

@@ -1,10 +1,10 @@
 //! Where the time of jobs went: parts against sums over records that are made in another way, and causes that were planted.
 
 use fusee_abi::trace::Record;
+use fusee_exports::audit::audit;
 use fusee_manifest::Manifest;
 use fusee_manifest::trace::Trace;
 use fusee_simulator::simulate;
-use fusee_views::audit::audit;
 use fusee_views::explain::{Explanation, Part, Step, Wait, explain};
 
 use crate::common::{self, MS};

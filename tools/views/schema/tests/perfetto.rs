@@ -5,7 +5,7 @@ use std::path::Path;
 
 use fusee_manifest::Manifest;
 use fusee_manifest::trace::Trace;
-use fusee_views::perfetto::perfetto;
+use fusee_exports::perfetto::perfetto;
 use fusee_views::schedule::Schedule;
 use perfetto_protos::track_event::track_event::Type;
 use protobuf::Message;

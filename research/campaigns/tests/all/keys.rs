@@ -1,6 +1,6 @@
 //! The keys of manifests, as the types have them.
 
-use fusee_manifest::keys::{Key, Kind, keys, used};
+use fusee_campaigns::keys::{Key, Kind, keys, used};
 
 #[test]
 fn keys_are_those_that_the_types_read_with_the_values_of_enums_and_rights_and_steps() {

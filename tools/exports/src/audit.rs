@@ -4,7 +4,7 @@ use fusee_abi::trace::{Event, Record};
 use fusee_manifest::Resolved;
 use fusee_manifest::trace::Trace;
 
-use crate::explain::{Step, Turn, explain};
+use fusee_views::explain::{Step, Turn, explain};
 
 /// The parts of each job add up to its response, what it ran to what switches say, and what of that was the kernel's to what traps say. It gave
 /// its budget away for as long as another task ran on it and it waited for nothing, and all of that is said: but for `late` nanoseconds at the end of each

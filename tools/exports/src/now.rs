@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use fusee_abi::trace::{Event, Record};
 use fusee_manifest::Resolved;
 
-use crate::explain::Wait;
+use fusee_views::explain::Wait;
 
 /// A system at the moment.
 #[derive(Clone, Debug, PartialEq)]

@@ -11,13 +11,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use clap::{Args, ValueHint};
+use fusee_exports::now::Now;
 use fusee_manifest::trace::Trace;
 use fusee_manifest::{Manifest, Resolved, Time};
-use fusee_views::now::Now;
 use fusee_views::stream::Stream;
 
-use crate::command::SystemArguments;
-use crate::{simulate, stream};
 use fusee_host::build::Kernel;
 use fusee_host::project::Project;
 use fusee_host::report;
@@ -25,6 +23,8 @@ use fusee_host::system::{self, RunOptions, Workspace};
 use fusee_host::table::Table;
 use fusee_host::turns::Turns;
 use fusee_host::words;
+use fusee_tool::command::SystemArguments;
+use fusee_tool::{simulate, stream};
 
 /// Host time between two looks.
 const PAUSE: Duration = Duration::from_millis(500);

@@ -17,7 +17,7 @@ use fusee_abi::trace::Event;
 use fusee_manifest::Resolved;
 use fusee_manifest::trace::Trace;
 
-use crate::schedule::Schedule;
+use fusee_views::schedule::Schedule;
 
 //--- Protocol buffers
 

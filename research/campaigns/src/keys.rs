@@ -16,10 +16,9 @@ use serde::de::{DeserializeSeed, Deserializer, Error as _, Expected, IntoDeseria
 use serde::forward_to_deserialize_any;
 use toml::{Table, Value};
 
-use crate::quantity::{Launched, Time};
-use crate::resolve::handles::RIGHTS;
-use crate::schema::{File, NamedLimit, RestartLimits, RestartName};
-use crate::script::STEPS;
+use fusee_manifest::Time;
+use fusee_manifest::grammar::{Launched, RIGHTS, STEPS};
+use fusee_manifest::schema::{File, NamedLimit, RestartLimits, RestartName};
 
 /// A key.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use fusee_campaigns::keys::keys;
+use fusee_campaigns::obligations::{KEYS, Obligation, RIGHTS};
 use fusee_manifest::Manifest;
 use fusee_manifest::admission::Study;
-use fusee_manifest::admission::obligations::{KEYS, Obligation, RIGHTS};
-use fusee_manifest::keys::keys;
 use fusee_sched_analysis::Overheads;
 
 fn parse(text: &str) -> Result<Manifest, String> {

@@ -1,14 +1,14 @@
 //! How each key of a manifest, each right and each call enters the proofs: as a term of a bound or a condition of one; as something that makes those whom it touches
 //! not counted; or not at all, and why it cannot matter.
 //!
-//! A key without a row does not compile, nor does a call: whoever adds one says here what becomes of the proofs, and a test holds what is said to change nothing
+//! A key without a row does not compile here, nor does a call: whoever adds one says here what becomes of the proofs, and a test holds what is said to change nothing
 //! against what `analyze` says.
 //!
 //! Not here: the terms and conditions themselves.
 
 use fusee_abi::call::Call;
 
-use crate::schema;
+use fusee_manifest::schema;
 
 /// How something enters the proofs.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

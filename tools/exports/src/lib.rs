@@ -1,0 +1,19 @@
+//! Views of a trace that few ask for. A user's project compiles them when one is first asked for.
+//!
+//! - [`litmus`]: what LITMUS^RT has records for, in its format.
+//! - [`perfetto`]: all of it for Perfetto.
+//! - [`overheads`]: what the kernel's paths took, for SchedCAT.
+//! - [`now`]: what a system does at the moment.
+//! - [`audit`]: whether explanations are right.
+//!
+//! Not here: views that each run may print (`fusee_views`), and the commands (`tools/looks`).
+#![forbid(unsafe_code)]
+
+pub mod audit;
+pub mod litmus;
+pub mod now;
+pub mod overheads;
+pub mod perfetto;
+#[cfg(test)]
+#[path = "../../views/src/random.rs"]
+mod random;

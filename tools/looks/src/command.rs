@@ -1,0 +1,62 @@
+//! The command line, and which module carries out a command.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{CommandFactory, Parser, Subcommand};
+use fusee_host::{report, table};
+
+use crate::{dump, export, gdb, top};
+
+/// Look into systems that run.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask", version)]
+pub struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+    /// Install nothing; say what is missing instead.
+    #[arg(long, global = true)]
+    no_install: bool,
+    /// Print each table as one, with all its columns, however wide.
+    #[arg(long, global = true)]
+    wide: bool,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Runs a system in QEMU, or listens to one, and shows what each task does at the moment: who waits for whom, how late jobs are.
+    Top(top::TopArguments),
+    /// Says what each task was doing when the last run ended, where it was in its source, what it held and who waited for it.
+    Dump(dump::DumpArguments),
+    /// Runs a system under gdb, paused at first, with the symbols of the kernel and of each task.
+    Gdb(gdb::GdbArguments),
+    /// Writes a trace for other tools, as `trace` was asked to.
+    #[command(hide = true)]
+    Export(export::ExportArguments),
+}
+
+/// Reads the command line and carries out its command.
+pub fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    if arguments.wide {
+        table::print_wide();
+    }
+    report::exit_code(dispatch(&arguments))
+}
+
+/// Carries out the command; `false`: it ran, and its result is not good.
+fn dispatch(arguments: &Arguments) -> Result<bool> {
+    let install = !arguments.no_install;
+    match &arguments.command {
+        Command::Top(arguments) => top::top(arguments, install),
+        Command::Dump(arguments) => dump::dump(arguments),
+        Command::Gdb(arguments) => gdb::gdb(arguments, install),
+        Command::Export(arguments) => export::export(arguments),
+    }
+}
+
+/// Whether a command is one of these.
+#[must_use]
+pub fn has(name: &str) -> bool {
+    Arguments::command().get_subcommands().any(|command| command.get_name() == name)
+}

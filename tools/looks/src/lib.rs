@@ -1,0 +1,20 @@
+//! Looks into systems that run, which few ask for: a user's project compiles them when one is first asked for.
+//!
+//! ```text
+//! command    the command line, and which module carries out a command
+//! export     the last run, for other tools
+//! top        `cargo xtask top`: the present state of each task
+//! dump       `cargo xtask dump`
+//! gdb        `cargo xtask gdb`
+//! ```
+//!
+//! Not here: the views themselves (`tools/exports`), and what each run may print (`tools/fusee`).
+#![forbid(unsafe_code)]
+// The library of a program: its documentation is for those who change it.
+#![allow(rustdoc::private_intra_doc_links)]
+
+pub mod command;
+pub mod dump;
+pub mod export;
+pub mod gdb;
+pub mod top;

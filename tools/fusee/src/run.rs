@@ -115,6 +115,7 @@ pub fn run(run: &RunArguments, install: bool) -> Result<bool> {
         &system::RunOptions {
             echo: !run.json,
             quantum: Turns::of(&image.manifest.system, run.quantum).quantum,
+            is_patient: false,
             enters: true,
             arguments,
             until: run.limit.map(|limit| limit.0),

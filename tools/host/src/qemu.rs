@@ -1,5 +1,6 @@
 //! Runs an image in QEMU: under a time limit, with memory that can be read afterwards.
 
+use std::cell::RefCell;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::fd::AsRawFd;
@@ -20,8 +21,9 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 
+use crate::meter::{self, Patience};
 use crate::picture::Picture;
-use crate::{meter, toolchain};
+use crate::toolchain;
 
 /// How one run is made.
 pub struct Setup<'a> {
@@ -39,18 +41,27 @@ pub struct Setup<'a> {
     pub cpus: u32,
     /// Longest turn of a CPU, virtual microseconds.
     pub quantum: u32,
-    /// Host time after which the run is ended.
+    /// Time after which the run is ended: of the host,
     pub limit: Duration,
+    /// or, if it is patient, of the CPUs that the host gives to the emulator.
+    pub is_patient: bool,
     /// Whether the console is shown while it is printed, and Ctrl-C ends the run instead of us.
     pub echo: bool,
     /// Whether Ctrl-C is for another program that is beside it: it ends neither the run nor us.
     pub apart: bool,
-    /// Whether the run has gone on for long enough: it is asked again and again.
-    pub is_enough: &'a dyn Fn(&GuestMemory) -> bool,
+    /// Whether the run has gone on for long enough: it is asked again and again. The second argument says whether the emulator rests.
+    pub is_enough: &'a dyn Fn(&GuestMemory, &dyn Fn() -> bool) -> bool,
     /// Further arguments.
     pub arguments: &'a [String],
     /// What comes from outside.
     pub stimuli: Stimuli,
+}
+
+impl Setup<'_> {
+    /// Threads of the emulator that may be busy at once.
+    fn cpus_at_once(&self) -> u32 {
+        if self.profile == Profile::Par { self.cpus.max(1) } else { 1 }
+    }
 }
 
 /// What comes to a board from outside while it runs.
@@ -218,11 +229,21 @@ pub fn run(setup: &Setup<'_>) -> Result<Outcome> {
         flag::register(SIGINT, Arc::default())?;
     }
     let is_interrupted = || INTERRUPTED.get().is_some_and(|interrupted| interrupted.load(Ordering::Relaxed));
+    let emulator = child.id();
+    // As many CPUs as are emulated may be busy at once.
+    let patience = RefCell::new(Patience::new(setup.limit));
+    let is_over = || {
+        let elapsed = started.elapsed();
+        match meter::time_of(emulator).filter(|_| setup.is_patient) {
+            Some(used) => patience.borrow_mut().is_over(elapsed, used / setup.cpus_at_once()),
+            None => elapsed >= setup.limit,
+        }
+    };
     let ended_by = || match () {
         // Relaxed: nothing else is read that the handler writes.
         () if is_interrupted() => Some(EndedBy::User),
-        () if Instant::now() >= started + setup.limit => Some(EndedBy::Limit),
-        () if (setup.is_enough)(&memory) => Some(EndedBy::Enough),
+        () if is_over() => Some(EndedBy::Limit),
+        () if (setup.is_enough)(&memory, &|| meter::rests(emulator)) => Some(EndedBy::Enough),
         () => None,
     };
     let mut next_press = PRESSES;
@@ -386,8 +407,8 @@ fn wait(
 
 //--- QEMU's monitor
 
-/// How long QEMU may take to answer.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// How long QEMU may take to answer. It answers at once if the host lets it: this is for one that hangs.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What the monitor ends each answer with.
 const PROMPT: &[u8] = b"(qemu) ";

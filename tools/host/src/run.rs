@@ -22,7 +22,8 @@ use crate::turns::{self, Turns};
 use crate::workspace::{Image, Workspace};
 use crate::{isolation, report};
 
-/// Looks in a row, some 20 ms of the host apart, at which a system that waits for nothing before the end of its run is taken to wait for no device either.
+/// Looks in a row, some 20 ms of the host apart, at which the emulator rests and the system waits for nothing before the end of its run: then it is taken to
+/// wait for no device either.
 const QUIET: u32 = 25;
 /// Records that are shown of a system that did not end itself.
 const LAST: usize = 12;
@@ -31,8 +32,10 @@ const LAST: usize = 12;
 pub struct RunOptions<'a> {
     /// Show the console while it is printed.
     pub echo: bool,
-    /// Host seconds after which the run is ended.
+    /// Seconds after which the run is ended: of the host,
     pub seconds: u64,
+    /// or, if it is patient, of the CPUs that the host gives to the emulator.
+    pub is_patient: bool,
     /// Longest turn of a CPU, virtual microseconds.
     pub quantum: u32,
     /// Whether QEMU enters the image; else the arguments say what it enters.
@@ -51,12 +54,13 @@ pub struct RunOptions<'a> {
 pub type Watcher<'a> = dyn Fn(&dyn Fn() -> Option<Trace>) + 'a;
 
 impl RunOptions<'_> {
-    /// A run of at most so many host seconds that shows nothing, with short turns, for latencies.
+    /// A run of at most so many seconds, however busy the host is, that shows nothing, with short turns, for latencies.
     pub fn quiet(seconds: u64) -> Self {
         let stimuli = Stimuli::default();
         RunOptions {
             echo: false,
             seconds,
+            is_patient: true,
             quantum: 10,
             enters: true,
             arguments: Vec::new(),
@@ -122,7 +126,7 @@ pub fn run(workspace: &Workspace, image: &Image, options: &RunOptions<'_>) -> Re
     let look = LazyCell::new(|| Look::new(system, &image.programs));
     let clock = options.until.and_then(|_| look.as_ref().ok()?.clock().ok());
     let quiet = Cell::new(0);
-    let is_enough = |memory: &GuestMemory| {
+    let is_enough = |memory: &GuestMemory, rests: &dyn Fn() -> bool| {
         if let Some(watch) = options.watch {
             watch(&|| rings.as_ref().ok()?.trace(memory).ok());
         }
@@ -133,7 +137,7 @@ pub fn run(workspace: &Workspace, image: &Image, options: &RunOptions<'_>) -> Re
         }
         // Records come when something happens, and not at each level: the kernel knows more of time.
         let Some((latest, next)) = clock.as_ref().and_then(|clock| clock.read(memory)) else { return false };
-        let is_quiet = latest > 0 && next.is_some_and(|next| next > until) && !options.stimuli.are_any();
+        let is_quiet = latest > 0 && next.is_some_and(|next| next > until) && !options.stimuli.are_any() && rests();
         quiet.set(if is_quiet { quiet.get() + 1 } else { 0 });
         latest > until || quiet.get() > QUIET
     };
@@ -152,6 +156,7 @@ pub fn run(workspace: &Workspace, image: &Image, options: &RunOptions<'_>) -> Re
         cpus: turns::cpus(system),
         quantum: options.quantum,
         limit: Duration::from_secs(options.seconds),
+        is_patient: options.is_patient,
         echo: options.echo,
         apart: false,
         is_enough: &is_enough,

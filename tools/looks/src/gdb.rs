@@ -19,8 +19,8 @@ use fusee_host::turns::{self, Turns};
 
 /// What gdb is told.
 const SCRIPT: &str = include_str!("gdb.py");
-/// How long QEMU may take to make its socket.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long QEMU may take to make its socket. It does so at once if the host lets it: this is for one that hangs.
+const PATIENCE: Duration = Duration::from_secs(120);
 /// How long a person may look.
 const LIMIT: Duration = Duration::from_secs(24 * 3600);
 
@@ -83,9 +83,10 @@ pub fn under<T>(
                 cpus: turns::cpus(system),
                 quantum: Turns::of(system, None).quantum,
                 limit: LIMIT,
+                is_patient: false,
                 echo,
                 apart: true,
-                is_enough: &|_: &GuestMemory| done.load(Ordering::Relaxed),
+                is_enough: &|_: &GuestMemory, _: &dyn Fn() -> bool| done.load(Ordering::Relaxed),
                 arguments: &arguments,
                 stimuli: Stimuli::default(),
             });

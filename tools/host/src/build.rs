@@ -188,7 +188,10 @@ impl<'a> Builder<'a> {
         let lock = File::create(folder.join("kernel.lock")).with_context(|| folder.display().to_string())?;
         lock.lock().with_context(|| folder.display().to_string())?;
         let built = self.softfloat(self.fusee, KERNEL_PACKAGE, board, &arguments)?;
-        std::fs::copy(&built, &kept).with_context(|| kept.display().to_string())?;
+        // Whoever reads the file reads the old one or the new one to its end, also if this program is ended here.
+        let draft = folder.join("kernel.draft");
+        std::fs::copy(&built, &draft).with_context(|| draft.display().to_string())?;
+        std::fs::rename(&draft, &kept).with_context(|| kept.display().to_string())?;
         note_built(id);
         Ok(kept)
     }
@@ -227,12 +230,12 @@ impl<'a> Builder<'a> {
         for (file, text) in [("Cargo.toml", manifest), ("build.rs", build), ("src/main.rs", main)] {
             let path = engine.join(file);
             if std::fs::read_to_string(&path).ok().as_ref() != Some(&text) {
-                std::fs::write(&path, text).with_context(|| path.display().to_string())?;
+                replace(&path, text.as_bytes())?;
             }
         }
         // The versions that Fusee was tested with; what kernels need beyond these is looked up.
         if !engine.join("Cargo.lock").exists() {
-            std::fs::copy(root.join("Cargo.lock"), engine.join("Cargo.lock"))?;
+            replace(&engine.join("Cargo.lock"), &std::fs::read(root.join("Cargo.lock"))?)?;
         }
         let mut command = self.toolchain.cargo(KERNEL_TARGET, &flags(board));
         command.args(["build", "--release", "--target", KERNEL_TARGET]);
@@ -388,6 +391,13 @@ fn of_board(board: &str) -> String {
 fn flags(board: &str) -> Vec<String> {
     let frames = [FRAMES.to_owned()];
     frames.into_iter().chain(errata::flags(board)).chain(nameless_registries()).collect()
+}
+
+/// Writes a file in one step: another program that reads it, or writes the same, never sees a part of it.
+fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
+    let draft = path.with_extension(format!("draft.{}", std::process::id()));
+    std::fs::write(&draft, bytes).with_context(|| draft.display().to_string())?;
+    std::fs::rename(&draft, path).with_context(|| path.display().to_string())
 }
 
 /// The program of an engine with kernels, and the package of that name. Each folder has a name of its own: cargo takes two packages for one if they

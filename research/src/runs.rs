@@ -53,7 +53,7 @@ const COMPUTES: [u64; 6] = [5, 10, 15, 30, 35, 40];
 const NAMES: [&str; 2] = ["one", "another"];
 /// Looks at the last run while two are under way, at most.
 const LOOKS: u32 = 8;
-/// Host time after which something is taken to hang.
+/// Host time after which an emulator that was killed is taken to go on.
 const PATIENCE: Duration = Duration::from_secs(600);
 
 /// Draws the suite's share of both campaigns, with all that is kept in `folder`: words for the report, and what is wrong.
@@ -368,9 +368,7 @@ fn kills(here: &Here, draws: Draws) -> Result<Outcome> {
 fn kill(here: &Here, system: System, which: usize, target: u64) -> Result<(u32, Stage)> {
     let mut started = here.start(system)?;
     let process = started.child.id();
-    let until = Instant::now() + PATIENCE;
     while started.child.try_wait()?.is_none() && Done::of(process).is_some_and(|done| done.0[which] < target) {
-        ensure!(Instant::now() < until, "{system:?} hangs");
         std::thread::yield_now();
     }
     // SIGKILL; one that has just ended does not mind.

@@ -3,9 +3,8 @@
 //! Not here: two at once, and runs that are killed (`fusee_research::runs`), of which a share is drawn here.
 
 use std::fs::File;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use fusee_host::project::KEPT_DIR;
@@ -91,9 +90,6 @@ script = ["burn 3ms"]
 period = "20ms"
 budget = "4ms"
 "#;
-
-/// Host time for what takes a moment.
-const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Checks them all.
 ///
@@ -193,8 +189,8 @@ impl Here {
     fn edited(&self) -> Result<Vec<String>> {
         let path = self.manifest("edited", EDITED)?;
         let began = self.last();
-        let child = self.start(&["run", "--manifest", &path, "--for", "2s"])?;
-        let has_begun = self.wait_for(|here| here.last() != began);
+        let mut child = self.start(&["run", "--manifest", &path, "--for", "2s"])?;
+        let has_begun = self.begins(&mut child, began.as_deref())?;
         self.manifest("edited", &EDITED.replace("brake", "other").replace("radio", "brake"))?;
         let ended = finish(child)?;
         ensure!(has_begun && ended.code == Some(0), "the run ended with {:?}: {}", ended.code, ended.text);
@@ -214,8 +210,8 @@ impl Here {
         let path = self.manifest("endless", EDITED)?;
         for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
             let began = self.last();
-            let child = self.start(&["run", "--manifest", &path, "--seconds", "100"])?;
-            ensure!(self.wait_for(|here| here.last() != began), "the run does not begin");
+            let mut child = self.start(&["run", "--manifest", &path, "--seconds", "100"])?;
+            ensure!(self.begins(&mut child, began.as_deref())?, "the run does not begin");
             // The kernel has said something once it has an image.
             signalled(&child, signal)?;
             let ended = finish(child)?;
@@ -255,15 +251,15 @@ impl Here {
         std::fs::read_link(self.folder.join("last")).ok()
     }
 
-    fn wait_for(&self, holds: impl Fn(&Here) -> bool) -> bool {
-        let until = Instant::now() + PATIENCE;
-        while Instant::now() < until {
-            if holds(self) {
-                return true;
+    /// Waits until a run has a folder, which is not that of the run `before`; `false`: it ends first. It may have to be built, so no time is too long.
+    fn begins(&self, child: &mut Child, before: Option<&Path>) -> Result<bool> {
+        while child.try_wait()?.is_none() {
+            if self.last().as_deref() != before {
+                return Ok(true);
             }
             std::thread::yield_now();
         }
-        false
+        Ok(false)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Runs an image in QEMU: under a time limit, with memory that can be read afterwards.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::fd::AsRawFd;
@@ -49,7 +49,8 @@ pub struct Setup<'a> {
     pub echo: bool,
     /// Whether Ctrl-C is for another program that is beside it: it ends neither the run nor us.
     pub apart: bool,
-    /// Whether the run has gone on for long enough: it is asked again and again. The second argument says whether the emulator rests.
+    /// Whether the run has gone on for long enough: it is asked again and again. The second argument says whether the emulator has had a CPU
+    /// since it was asked last, or wants none.
     pub is_enough: &'a dyn Fn(&GuestMemory, &dyn Fn() -> bool) -> bool,
     /// Further arguments.
     pub arguments: &'a [String],
@@ -239,11 +240,16 @@ pub fn run(setup: &Setup<'_>) -> Result<Outcome> {
             None => elapsed >= setup.limit,
         }
     };
+    let used = Cell::new(Duration::ZERO);
+    let had_turn = || {
+        let now = meter::time_of(emulator).unwrap_or_default();
+        now > used.replace(now) || meter::rests(emulator)
+    };
     let ended_by = || match () {
         // Relaxed: nothing else is read that the handler writes.
         () if is_interrupted() => Some(EndedBy::User),
         () if is_over() => Some(EndedBy::Limit),
-        () if (setup.is_enough)(&memory, &|| meter::rests(emulator)) => Some(EndedBy::Enough),
+        () if (setup.is_enough)(&memory, &had_turn) => Some(EndedBy::Enough),
         () => None,
     };
     let mut next_press = PRESSES;

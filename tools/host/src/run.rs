@@ -22,8 +22,8 @@ use crate::turns::{self, Turns};
 use crate::workspace::{Image, Workspace};
 use crate::{isolation, report};
 
-/// Looks in a row, some 20 ms of the host apart, at which the emulator rests and the system waits for nothing before the end of its run: then it is taken to
-/// wait for no device either.
+/// Looks in a row, some 20 ms of the host apart, between which the emulator had its turn and the system waits for nothing before the end of its run: then it is
+/// taken to wait for no device either.
 const QUIET: u32 = 25;
 /// Records that are shown of a system that did not end itself.
 const LAST: usize = 12;
@@ -126,7 +126,7 @@ pub fn run(workspace: &Workspace, image: &Image, options: &RunOptions<'_>) -> Re
     let look = LazyCell::new(|| Look::new(system, &image.programs));
     let clock = options.until.and_then(|_| look.as_ref().ok()?.clock().ok());
     let quiet = Cell::new(0);
-    let is_enough = |memory: &GuestMemory, rests: &dyn Fn() -> bool| {
+    let is_enough = |memory: &GuestMemory, had_turn: &dyn Fn() -> bool| {
         if let Some(watch) = options.watch {
             watch(&|| rings.as_ref().ok()?.trace(memory).ok());
         }
@@ -137,8 +137,9 @@ pub fn run(workspace: &Workspace, image: &Image, options: &RunOptions<'_>) -> Re
         }
         // Records come when something happens, and not at each level: the kernel knows more of time.
         let Some((latest, next)) = clock.as_ref().and_then(|clock| clock.read(memory)) else { return false };
-        let is_quiet = latest > 0 && next.is_some_and(|next| next > until) && !options.stimuli.are_any() && rests();
-        quiet.set(if is_quiet { quiet.get() + 1 } else { 0 });
+        let is_quiet = latest > 0 && next.is_some_and(|next| next > until) && !options.stimuli.are_any();
+        // A host that is busy may give the emulator no CPU between two looks.
+        quiet.set(if is_quiet { quiet.get() + u32::from(had_turn()) } else { 0 });
         latest > until || quiet.get() > QUIET
     };
     let mut arguments = options.arguments.clone();

@@ -108,28 +108,28 @@ const PURPOSES: &[(&str, &str, Purpose)] = &[
     ("kernel/aarch64/src/cpu.rs", ANY, Purpose::Trap),
     ("kernel/aarch64/src/frame.rs", ANY, Purpose::Trap),
 
-    ("kernel/core/src/lookup.rs", ANY, Purpose::Handles),
-    ("kernel/core/src/fast_calls.rs", "endpoint_of", Purpose::Handles),
-    ("kernel/core/src/grants.rs", ANY, Purpose::Handles),
-    ("kernel/core/src/derivation.rs", ANY, Purpose::Handles),
+    ("kernel/core/src/handles/lookup.rs", ANY, Purpose::Handles),
+    ("kernel/core/src/ipc/fast_calls.rs", "endpoint_of", Purpose::Handles),
+    ("kernel/core/src/handles/grants.rs", ANY, Purpose::Handles),
+    ("kernel/core/src/handles/derivation.rs", ANY, Purpose::Handles),
 
     ("kernel/core/src/lib.rs", "trap enter living", Purpose::Trap),
     ("kernel/core/src/calls.rs", "call_trap dispatch_call done", Purpose::Trap),
-    ("kernel/core/src/fast_calls.rs", "fast_call", Purpose::Trap),
+    ("kernel/core/src/ipc/fast_calls.rs", "fast_call", Purpose::Trap),
 
     ("locking/src/propagation.rs", ANY, Purpose::Donation),
     ("kernel/core/src/donation.rs", ANY, Purpose::Donation),
-    ("kernel/core/src/settling.rs", ANY, Purpose::Donation),
+    ("kernel/core/src/scheduling/settling.rs", ANY, Purpose::Donation),
 
     ("sched/src/account.rs", ANY, Purpose::Budget),
-    ("kernel/core/src/budgets.rs", ANY, Purpose::Budget),
-    ("kernel/core/src/resting.rs", ANY, Purpose::Budget),
-    ("kernel/core/src/timekeeper.rs", ANY, Purpose::Timer),
-    ("kernel/core/src/schedule.rs", "plan_event plan_timeout cancel_timeout queue_timeout", Purpose::Timer),
-    ("kernel/core/src/schedule.rs", "trace", Purpose::Rest),
-    ("kernel/core/src/schedule.rs", ANY, Purpose::Plan),
-    ("kernel/core/src/reschedule.rs", ANY, Purpose::Plan),
-    ("kernel/core/src/keys.rs", "set_key", Purpose::Plan),
+    ("kernel/core/src/time/budgets.rs", ANY, Purpose::Budget),
+    ("kernel/core/src/scheduling/resting.rs", ANY, Purpose::Budget),
+    ("kernel/core/src/time/timekeeper.rs", ANY, Purpose::Timer),
+    ("kernel/core/src/scheduling/schedule.rs", "plan_event plan_timeout cancel_timeout queue_timeout", Purpose::Timer),
+    ("kernel/core/src/scheduling/schedule.rs", "trace", Purpose::Rest),
+    ("kernel/core/src/scheduling/schedule.rs", ANY, Purpose::Plan),
+    ("kernel/core/src/scheduling/reschedule.rs", ANY, Purpose::Plan),
+    ("kernel/core/src/donation/keys.rs", "set_key", Purpose::Plan),
     ("sched/src/cluster.rs", ANY, Purpose::Plan),
 
     ("kernel/core/src/", ANY, Purpose::Service),
@@ -245,7 +245,7 @@ mod tests {
     fn a_helper_is_for_what_its_caller_is_for() {
         let library = function("wrapping_add", "/library/core/src/num.rs");
         let helper = function("insert", "sched/src/queue.rs");
-        let caller = function("plan_timeout", "kernel/core/src/schedule.rs");
+        let caller = function("plan_timeout", "kernel/core/src/scheduling/schedule.rs");
         let its_caller = function("call", "kernel/core/src/ipc.rs");
         let inlined = vec![library.clone(), helper.clone(), caller.clone(), its_caller];
         assert_eq!(payer(inlined), Some((caller, Some(Purpose::Timer))));

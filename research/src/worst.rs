@@ -46,13 +46,13 @@ const fn class(name: &'static str, functions: &'static [(&'static str, &'static 
     Class { name, functions }
 }
 
-const FAST_CALLS: &str = "kernel/core/src/fast_calls.rs";
-const FAST_SWITCHES: &str = "kernel/core/src/fast_switches.rs";
+const FAST_CALLS: &str = "kernel/core/src/ipc/fast_calls.rs";
+const FAST_SWITCHES: &str = "kernel/core/src/scheduling/fast_switches.rs";
 const CALLS: &str = "kernel/core/src/calls.rs";
-const JOBS: &str = "kernel/core/src/jobs.rs";
-const EVENTS: &str = "kernel/core/src/events.rs";
+const JOBS: &str = "kernel/core/src/time/jobs.rs";
+const EVENTS: &str = "kernel/core/src/ipc/events.rs";
 const LOCKS: &str = "kernel/core/src/locks.rs";
-const DEATH: &str = "kernel/core/src/death.rs";
+const DEATH: &str = "kernel/core/src/lifecycle/death.rs";
 const IPC: &str = "kernel/core/src/ipc.rs";
 
 /// Of these three is a trap that executes nothing of the others, by its vector.
@@ -76,15 +76,15 @@ const CLASSES: [Class; 25] = [
     class("release", &[(LOCKS, "release_lock")]),
     class("should_yield", &[(LOCKS, "should_yield")]),
     class("map, unmap", &[(CALLS, "set_mapped")]),
-    class("revoke", &[("kernel/core/src/grants.rs", "revoke")]),
-    class("engine_complete", &[("kernel/core/src/watchdog.rs", "engine_complete")]),
+    class("revoke", &[("kernel/core/src/handles/grants.rs", "revoke")]),
+    class("engine_complete", &[("kernel/core/src/accelerators/watchdog.rs", "engine_complete")]),
     class("interrupt_ack", &[(EVENTS, "interrupt_ack")]),
     class("sleep_until", &[(EVENTS, "sleep")]),
     class("stop", &[(DEATH, "stop_call")]),
     class("exit", &[(CALLS, "exit_call")]),
     class("fault", &[(DEATH, "fault")]),
     class("first use of floating point", &[("kernel/aarch64/src/cpu.rs", "take_float")]),
-    class("timer", &[("kernel/core/src/timekeeper.rs", "timer"), (FAST_SWITCHES, "fast_timeout")]),
+    class("timer", &[("kernel/core/src/time/timekeeper.rs", "timer"), (FAST_SWITCHES, "fast_timeout")]),
     class("interrupt", &[(EVENTS, "interrupt"), (FAST_SWITCHES, "fast_interrupt")]),
 ];
 

@@ -7,6 +7,10 @@
 //! Here the rule meets threads and reservations. Whatever changes an edge, a budget or a key marks the threads that may have to choose
 //! anew; `settling` lets them, at the end of the trap.
 
+mod inside;
+pub(crate) mod keys;
+mod withdrawal;
+
 use fusee_abi::Error;
 use fusee_locking::propagation::{self, Graph, Node, Refusal};
 use fusee_sched::key::{Class, Key, Tie};

@@ -2,6 +2,11 @@
 //!
 //! This is the slow path, which can do everything; the fast paths are in `fast_calls`.
 
+mod events;
+pub(crate) mod fast_calls;
+pub(crate) mod loans;
+pub(crate) mod stores;
+
 use fusee_abi::Error;
 use fusee_abi::call::{CARRIES, DEADLINE, FIRST_WORD, GO_ON, STORED, TOKEN, rights};
 use fusee_abi::trace::Event;

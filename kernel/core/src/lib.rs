@@ -19,59 +19,59 @@
 //!
 //! # Modules
 //!
-//! Floor by floor, the lowest first. Code calls methods of [`Kernel`] in its own file and in files above it in this table only;
-//! `cargo xtask test` checks that.
+//! Modules stand floor by floor, the lowest first. Code calls methods of [`Kernel`] in its own file and in files above it in this
+//! table only; `cargo xtask test` checks that. Folders are subjects.
 //!
-//! | Module | What it does |
-//! |---|---|
-//! | `limits` | bounds of all tables and loops |
-//! | `arena` | tables of objects, by typed index |
-//! | `id` | the index of each kind of object |
-//! | `machine` | what a board does for the kernel |
-//! | `derivation` | which copy of a handle came from which |
-//! | `object` | the objects |
-//! | `advice` | which token to wait for |
-//! | `planted` | rules that tests let the kernel forget |
-//! | `lookup` | finds objects by handle and number |
-//! | `inside` | waits inside holds |
-//! | `resting` | suspended reservations lose their key |
-//! | `schedule` | runners, links, planned events |
-//! | `donation` | on whose reservation a thread runs |
-//! | `waiting` | the door: threads are suspended, and become ready |
-//! | `shared_pools` | jobs of a cluster that donate for a request of another cluster |
-//! | `loans` | regions lent with calls |
-//! | `grants` | handles in messages |
-//! | `lives` | what is told of the end of a task, and what others know of its lives |
-//! | `keys` | what else moves when a key changes |
-//! | `settling` | who runs on what, once a trap |
-//! | `releases` | releases that wait for the end of a job |
-//! | `budgets` | who pays, throttling, replenishment |
-//! | `early` | jobs that begin before their releases |
-//! | `watches` | plans when holds are looked at |
-//! | `gates` | engines that clients without a lock have meanwhile |
-//! | `spatial` | engines whose device decides by keys |
-//! | `engines` | holds of engines, and their doorbells |
-//! | `tokens` | tokens of pools are requested, granted, given back |
-//! | `fast_calls` | fast calls: messages and locks |
-//! | `ipc` | calls, replies, sends |
-//! | `stores` | stores to doorbells that are requests |
-//! | `fast_switches` | fast switches: signals, timers, waits, yields |
-//! | `groups` | sets of engines |
-//! | `locks` | engines are acquired, released, idle |
-//! | `withdrawal` | a thread gives up what it waits for |
-//! | `expiry` | tokens that are not given back |
-//! | `events` | notifications, interrupts, sleep |
-//! | `reschedule` | the end of a trap: who runs, until when |
-//! | `jobs` | jobs begin and end |
-//! | `boot` | from a packed system to a kernel |
-//! | `watchdog` | engines that are not given back, or do not end |
-//! | `check` | the invariants |
-//! | `reach` | those of what tasks and devices reach |
-//! | `death` | threads end, and tell the others |
-//! | `timekeeper` | what a timer interrupt does |
-//! | `restart` | a task begins again |
-//! | `calls` | which call does what |
-//! | `lib` | traps |
+//! | Module | Folder | Purpose |
+//! |---|---|---|
+//! | `limits` |  | bounds of all tables and loops |
+//! | `arena` |  | tables of objects, by typed index |
+//! | `id` |  | the index of each kind of object |
+//! | `machine` |  | what a board does for the kernel |
+//! | `derivation` | `handles` | which copy of a handle came from which |
+//! | `object` |  | the objects |
+//! | `advice` | `locks` | which token to wait for |
+//! | `planted` |  | rules that tests let the kernel forget |
+//! | `lookup` | `handles` | finds objects by handle and number |
+//! | `inside` | `donation` | waits inside holds |
+//! | `resting` | `scheduling` | suspended reservations lose their key |
+//! | `schedule` | `scheduling` | runners, links, planned events |
+//! | `donation` | `donation` | on whose reservation a thread runs |
+//! | `waiting` | `scheduling/thread` | the door: threads are suspended, and become ready |
+//! | `shared_pools` | `locks` | jobs of a cluster that donate for a request of another cluster |
+//! | `loans` | `ipc` | regions lent with calls |
+//! | `grants` | `handles` | handles in messages |
+//! | `lives` | `lifecycle` | what is told of the end of a task, and what others know of its lives |
+//! | `keys` | `donation` | what else moves when a key changes |
+//! | `settling` | `scheduling` | who runs on what, once a trap |
+//! | `releases` | `time` | releases that wait for the end of a job |
+//! | `budgets` | `time` | who pays, throttling, replenishment |
+//! | `early` | `time` | jobs that begin before their releases |
+//! | `watches` | `accelerators` | plans when holds are looked at |
+//! | `gates` | `accelerators` | engines that clients without a lock have meanwhile |
+//! | `spatial` | `accelerators` | engines whose device decides by keys |
+//! | `engines` | `accelerators` | holds of engines, and their doorbells |
+//! | `tokens` | `locks` | tokens of pools are requested, granted, given back |
+//! | `fast_calls` | `ipc` | fast calls: messages and locks |
+//! | `ipc` | `ipc` | calls, replies, sends |
+//! | `stores` | `ipc` | stores to doorbells that are requests |
+//! | `fast_switches` | `scheduling` | fast switches: signals, timers, waits, yields |
+//! | `groups` | `locks` | sets of engines |
+//! | `locks` | `locks` | engines are acquired, released, idle |
+//! | `withdrawal` | `donation` | a thread gives up what it waits for |
+//! | `expiry` | `locks` | tokens that are not given back |
+//! | `events` | `ipc` | notifications, interrupts, sleep |
+//! | `reschedule` | `scheduling` | the end of a trap: who runs, until when |
+//! | `jobs` | `time` | jobs begin and end |
+//! | `boot` | `lifecycle` | from a packed system to a kernel |
+//! | `watchdog` | `accelerators` | engines that are not given back, or do not end |
+//! | `check` | `checks` | the invariants |
+//! | `reach` | `checks` | those of what tasks and devices reach |
+//! | `death` | `lifecycle` | threads end, and tell the others |
+//! | `timekeeper` | `time` | what a timer interrupt does |
+//! | `restart` | `lifecycle` | a task begins again |
+//! | `calls` |  | which call does what |
+//! | `lib` |  | traps |
 //!
 //! What lives here: objects, calls, scheduling mechanism. What may not: registers beyond a thread's own,
 //! atomics, clocks, `unsafe`, allocation, recursion, loops without a bound in [`limits`].
@@ -81,53 +81,22 @@
 #[cfg(test)]
 extern crate std;
 
-mod advice;
+mod accelerators;
 mod arena;
-pub mod boot;
-mod budgets;
 mod calls;
-pub mod check;
-mod death;
-pub mod derivation;
+mod checks;
 mod donation;
-mod early;
-mod engines;
-mod events;
-mod expiry;
-mod fast_calls;
-mod fast_switches;
-mod gates;
-mod grants;
-mod groups;
+mod handles;
 pub mod id;
-mod inside;
 mod ipc;
-mod jobs;
-mod keys;
+mod lifecycle;
 pub mod limits;
-pub mod lives;
-mod loans;
 mod locks;
-mod lookup;
 pub mod machine;
 pub mod object;
 mod planted;
-pub mod reach;
-mod releases;
-mod reschedule;
-mod restart;
-mod resting;
-mod schedule;
-mod settling;
-mod shared_pools;
-mod spatial;
-mod stores;
-mod timekeeper;
-mod tokens;
-mod waiting;
-mod watchdog;
-mod watches;
-mod withdrawal;
+mod scheduling;
+mod time;
 
 use fusee_locking::ck_omlp;
 use fusee_locking::groups::Group;
@@ -136,26 +105,33 @@ use fusee_sched::account::Account;
 use fusee_sched::key::Key;
 use fusee_sched::time::Instant;
 
-use advice::Advisers;
+use accelerators::{engines, gates, watches};
 use arena::Arena;
-pub use boot::BootError;
-use derivation::Derivations;
+pub use checks::{check, reach};
+use donation::keys;
 pub use fusee_sched::cpu::{CpuId, CpuSet};
+pub use handles::derivation;
+use handles::{derivation::Derivations, grants};
 use id::{
     ClusterId, EndpointId, EngineId, EngineUserId, GroupId, InterruptId, NotificationId, PoolId, PoolUserId, RegionId,
     ReservationId, ThreadId,
 };
+pub use ipc::stores::stored_register;
+use ipc::{fast_calls, loans};
+pub use lifecycle::boot::{self, BootError};
+pub use lifecycle::lives;
 use limits::{
     CLUSTERS, CPUS, DERIVATIONS, ENDPOINTS, ENGINE_USERS, ENGINES, GROUPS, INTERRUPTS, LIVES, NOTIFICATIONS,
     PENDING_JOBS, POOL_USERS, POOLS, REGIONS, RELEASES, SET_ASIDE, THREADS,
 };
+use locks::{advice::Advisers, groups};
 pub use machine::{Machine, Members, Page, Place, Registers, Store};
 use object::{
     ClusterObject, Cpu, Endpoint, Engine, EngineUser, Handle, HandleTable, Interrupt, List, Notification, PoolUser,
     Region, Reservation, Thread, TokenWatch,
 };
 pub use planted::Planted;
-pub use stores::stored_register;
+use scheduling::resting;
 
 /// Why the kernel was entered.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -2,12 +2,17 @@
 //!
 //! Not here: holds and doorbells (`engines`), sets of engines (`groups`).
 
+pub(crate) mod advice;
+mod expiry;
+pub(crate) mod groups;
+mod shared_pools;
+mod tokens;
+
 use fusee_abi::Error;
 use fusee_abi::call::{FIRST_WORD, rights};
 use fusee_abi::trace::Event;
 use fusee_locking::engine::{Requested, State as Lock};
 use fusee_locking::group::LockSet;
-use fusee_locking::groups;
 
 use crate::donation::node_index;
 use crate::engines::{Use, as_error};
@@ -243,12 +248,13 @@ impl Kernel {
             self.end_losses(machine, thread, set);
         }
         let key = self.waiting_key(thread);
-        let change = groups::request(&mut self.groups[group], node_index(thread), key, set).map_err(as_error)?;
+        let change =
+            fusee_locking::groups::request(&mut self.groups[group], node_index(thread), key, set).map_err(as_error)?;
         if let Some(target) = self.group_donee(group, thread)
             && let Err(error) = self.may_wait_for(thread, target)
         {
             // The request has changed nothing yet: all others are where they were.
-            let _ = groups::withdraw(&mut self.groups[group], node_index(thread));
+            let _ = fusee_locking::groups::withdraw(&mut self.groups[group], node_index(thread));
             return Err(error);
         }
         for engine in engines(set) {

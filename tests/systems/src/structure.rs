@@ -76,16 +76,35 @@ pub fn sources(root: &Path) -> Result<Vec<String>> {
             }
         }
     }
-    let mut modules = Vec::new();
-    for path in rust_files(&root.join("kernel/core/src"))? {
-        let module = path.file_stem().context("a name")?.to_string_lossy().into_owned();
-        if !module.ends_with("_tests") {
-            modules.push((module, std::fs::read_to_string(&path)?));
-        }
-    }
+    let modules = kernel_modules(&root.join("kernel/core/src"))?;
     problems.extend(floors(&modules));
     problems.extend(doors(&modules));
     Ok(problems)
+}
+
+/// A module of the kernel's core.
+struct Module {
+    name: String,
+    /// Its folder below `src`; the module that declares the others of a folder belongs there. Empty: it belongs to none.
+    folder: String,
+    text: String,
+}
+
+/// The modules in this folder, without those that only declare others.
+fn kernel_modules(source: &Path) -> Result<Vec<Module>> {
+    let mut modules = Vec::new();
+    for path in rust_files(source)? {
+        let name = path.file_stem().context("a name")?.to_string_lossy().into_owned();
+        let text = std::fs::read_to_string(&path)?;
+        let declares_only = code(&text).all(|line| line.trim().is_empty() || line.contains("mod ") && line.ends_with(';'));
+        if name.ends_with("_tests") || declares_only {
+            continue;
+        }
+        let folder = if path.with_extension("").is_dir() { path.with_extension("") } else { path.with_file_name("") };
+        let folder = folder.strip_prefix(source)?.to_string_lossy().trim_end_matches('/').to_owned();
+        modules.push(Module { name, folder, text });
+    }
+    Ok(modules)
 }
 
 /// What of the kernel's state is written, or settled, in some modules only.
@@ -99,9 +118,9 @@ const DOORS: [(&str, &[&str]); 3] = [
 ];
 
 /// The kernel's modules that write what they must not.
-fn doors(sources: &[(String, String)]) -> Vec<String> {
+fn doors(sources: &[Module]) -> Vec<String> {
     let mut problems = Vec::new();
-    for (module, text) in sources {
+    for Module { name: module, text, .. } in sources {
         for (number, line) in code(text).enumerate() {
             for (what, _) in DOORS.iter().filter(|(what, of)| line.contains(what) && !of.contains(&module.as_str())) {
                 problems.push(format!(
@@ -116,33 +135,39 @@ fn doors(sources: &[(String, String)]) -> Vec<String> {
 }
 
 /// The kernel's modules stand one above the other: calls of methods, and names of other modules, go to the own one and downward
-/// only. The order is that of the table in `lib.rs`, the lowest first.
-fn floors(sources: &[(String, String)]) -> Vec<String> {
-    let map = sources.iter().find(|(module, _)| module == "lib").map_or("", |(_, text)| text);
+/// only. The order is that of the table in `lib.rs`, the lowest first; the table also has the folder of each.
+fn floors(sources: &[Module]) -> Vec<String> {
+    let map = sources.iter().find(|source| source.name == "lib").map_or("", |source| source.text.as_str());
     let rows = map.lines().filter_map(|line| line.strip_prefix("//! | `"));
-    let cells = rows.enumerate().filter_map(|(floor, row)| Some((floor, row.split_once(" | ")?.0)));
-    let mut floor_of: BTreeMap<&str, usize> = BTreeMap::new();
-    for (floor, cell) in cells {
-        floor_of.extend(cell.split(['`', ',', ' ']).filter(|name| !name.is_empty()).map(|name| (name, floor)));
+    let mut floor_of: BTreeMap<&str, (usize, &str)> = BTreeMap::new();
+    for (floor, row) in rows.enumerate() {
+        let mut cells = row.split(" | ").map(|cell| cell.trim_matches('`'));
+        if let (Some(module), Some(folder)) = (cells.next(), cells.next()) {
+            floor_of.insert(module, (floor, folder));
+        }
     }
     let mut problems = Vec::new();
-    let without = sources.iter().filter(|(module, _)| !floor_of.contains_key(module.as_str()));
-    problems
-        .extend(without.map(|(module, _)| format!("kernel/core/src/{module}.rs has no floor in the table of lib.rs")));
     // Which module each method of the kernel is in.
     let mut homes: BTreeMap<&str, &str> = BTreeMap::new();
-    for (module, text) in sources {
-        homes.extend(methods(text).map(|name| (name, module.as_str())));
+    for Module { name, folder, text } in sources {
+        match floor_of.get(name.as_str()) {
+            None => problems.push(format!("kernel/core/src/{folder}: `{name}` has no floor in the table of lib.rs")),
+            Some((_, said)) if said != folder => {
+                problems.push(format!("kernel/core/src/{folder}: the table of lib.rs has `{name}` in `{said}`"));
+            }
+            Some(_) => {}
+        }
+        homes.extend(methods(text).map(|method| (method, name.as_str())));
     }
-    for (module, text) in sources {
-        let Some(own) = floor_of.get(module.as_str()) else { continue };
+    for Module { name, text, .. } in sources {
+        let Some((own, _)) = floor_of.get(name.as_str()) else { continue };
         for (number, line) in code(text).enumerate() {
             let calls = ["self.", "kernel.", "Self::", "Kernel::"].into_iter();
             let called = calls.flat_map(|before| named(line, before)).filter(|(_, rest)| rest.starts_with(['(', ':']));
             let called = called.filter_map(|(name, _)| homes.get(name).copied());
             for other in called.chain(named(line, "crate::").map(|(name, _)| name)) {
-                if floor_of.get(other).is_some_and(|floor| floor > own) {
-                    problems.push(format!("kernel/core/src/{module}.rs:{}: `{other}` is above `{module}`", number + 1));
+                if floor_of.get(other).is_some_and(|(floor, _)| floor > own) {
+                    problems.push(format!("{name}.rs:{}: `{other}` is above `{name}`", number + 1));
                 }
             }
         }
@@ -269,6 +294,10 @@ fn rust_files(folder: &Path) -> Result<Vec<PathBuf>> {
 mod tests {
     use super::*;
 
+    fn module(name: &str, text: &str) -> Module {
+        Module { name: name.to_owned(), folder: String::new(), text: text.to_owned() }
+    }
+
     #[test]
     fn lines_that_are_compiled_are_those_without_tests() {
         let text = "mod a;\n#[cfg(test)]\nmod random;\nfn f() {\n    #[cfg(test)]\n    {\n        g();\n    }\n}\n#[cfg(test)]\n#[allow(dead_code)]\nmod tests {\n}\n";
@@ -285,18 +314,19 @@ mod tests {
 
     #[test]
     fn a_call_of_what_is_above_is_found() {
-        let table = "//! | `low` | a |\n//! | `high`, `other` | b |\n//! | `lib` | c |\n";
+        let table = "//! | `low` |  | a |\n//! | `other` |  | b |\n//! | `high` | up | b |\n//! | `lib` |  | c |\n";
         let top = format!("{table}impl Kernel {{\n    pub fn top(&self) {{\n        self.step();\n    }}\n}}\n");
         let high = "impl Kernel {\n    pub(crate) fn step<M>(&self) {\n        self.below() // self.top()\n    }\n}\n";
         let low = "use crate::other::Name;\nimpl Kernel {\n    fn below(&self) {\n        self.fields.step();\n        self.step();\n    }\n}\n";
         let files = [("lib", top.as_str()), ("high", high), ("low", low), ("new", "")];
-        let found = floors(&files.map(|(module, text)| (module.to_owned(), text.to_owned())));
+        let found = floors(&files.map(|(name, text)| module(name, text)));
         assert_eq!(
             found,
             [
-                "kernel/core/src/new.rs has no floor in the table of lib.rs",
-                "kernel/core/src/low.rs:1: `other` is above `low`",
-                "kernel/core/src/low.rs:5: `high` is above `low`",
+                "kernel/core/src/: the table of lib.rs has `high` in `up`",
+                "kernel/core/src/: `new` has no floor in the table of lib.rs",
+                "low.rs:1: `other` is above `low`",
+                "low.rs:5: `high` is above `low`",
             ]
         );
     }
@@ -304,7 +334,7 @@ mod tests {
     #[test]
     fn a_write_past_the_door_is_found() {
         let text = "impl Kernel {\n    fn f(&mut self) {\n        self.threads[one].state = State::Ready;\n    }\n}\n";
-        let found = |module: &str| doors(&[(module.to_owned(), text.to_owned())]);
+        let found = |name: &str| doors(&[module(name, text)]);
         assert_eq!(found("jobs"), ["kernel/core/src/jobs.rs:3: `.state =` is not for `jobs`"]);
         assert!(found("waiting").is_empty());
     }

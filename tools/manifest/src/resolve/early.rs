@@ -3,7 +3,7 @@
 //! It is so by default wherever no bound depends on it. An early job is to others as a thread of class service that holds what it holds, once at a time. That is how the analysis counts holds by arrival, holds of tokens, and what is
 //! under way. Elsewhere it counts jobs of a task by its period, and takes each for one that has been released; a task that takes part in such a thing does not begin early.
 //!
-//! Not here: how jobs begin early (`kernel/core/src/early.rs`).
+//! Not here: how jobs begin early (`kernel/core/src/time/early.rs`).
 
 use fusee_abi::call::rights;
 use fusee_abi::image::{kind, order, overrun};

@@ -1,0 +1,7 @@
+//! Engines: who holds them, doorbells, clients without a lock, and watchdogs.
+
+pub(crate) mod engines;
+pub(crate) mod gates;
+mod spatial;
+mod watchdog;
+pub(crate) mod watches;

@@ -1,0 +1,5 @@
+//! Handles: what a task may name, copies of handles, and handles in messages.
+
+pub mod derivation;
+pub(crate) mod grants;
+mod lookup;

@@ -1,0 +1,3 @@
+//! The state of threads, which one module alone writes.
+
+mod waiting;

@@ -1,5 +1,6 @@
 //! Engines: who holds them, doorbells, clients without a lock, and watchdogs.
 
+pub(crate) mod engine;
 pub(crate) mod engines;
 pub(crate) mod gates;
 mod spatial;

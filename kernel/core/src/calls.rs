@@ -99,7 +99,7 @@ impl Kernel {
             Call::Now => {
                 let now = machine.now();
                 self.charge(machine, cpu, now);
-                let charged = self.threads[thread].statistics.time.0;
+                let charged = self.threads[thread].statistics().time.0;
                 let general = &mut machine.registers(thread).general;
                 general[1] = now.0;
                 general[2] = charged;
@@ -147,9 +147,9 @@ impl Kernel {
     /// `yield`: a service or background thread goes to the end of its class. Real-time jobs have no equals
     /// to yield to: for them it only looks at the plan again.
     fn yield_turn(&mut self, cpu: CpuId, thread: ThreadId) {
-        self.cpus[cpu].needs_reschedule = true;
+        self.cpus[cpu].request_reschedule();
         if let Some(reservation) = self.threads[thread].chosen()
-            && self.reservations[reservation].class != Class::RealTime
+            && self.reservations[reservation].class() != Class::RealTime
         {
             self.renew_key(reservation);
         }

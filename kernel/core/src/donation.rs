@@ -27,32 +27,32 @@ impl Graph for Kernel {
 
     #[inline]
     fn node(&self, thread: ThreadId) -> &Node<ThreadId, ReservationId, Key> {
-        &self.threads[thread].waits
+        self.threads[thread].waits()
     }
 
     #[inline]
     fn node_mut(&mut self, thread: ThreadId) -> &mut Node<ThreadId, ReservationId, Key> {
-        &mut self.threads[thread].waits
+        self.threads[thread].waits_mut()
     }
 
     #[inline]
     fn own(&self, thread: ThreadId) -> Option<ReservationId> {
-        self.threads[thread].own.filter(|own| !self.reservations[*own].throttled)
+        self.threads[thread].own().filter(|own| !self.reservations[*own].is_throttled())
     }
 
     #[inline]
     fn key(&self, reservation: ReservationId) -> Key {
-        self.reservations[reservation].key
+        self.reservations[reservation].key()
     }
 
     #[inline]
     fn cluster(&self, reservation: ReservationId) -> u8 {
-        self.reservations[reservation].cluster.map_or(0, |cluster| cluster.index() as u8)
+        self.reservations[reservation].cluster().map_or(0, |cluster| cluster.index() as u8)
     }
 
     #[inline]
     fn touch(&mut self, reservation: ReservationId) {
-        self.touched.push(reservation, &mut self.reservations[reservation].touched);
+        self.reservations[reservation].mark(reservation, &mut self.touched);
     }
 }
 
@@ -66,9 +66,7 @@ impl Kernel {
     /// Something has changed that the choice of `thread` depends on, or whether it may run on what it has chosen.
     #[inline]
     pub(crate) fn unsettle(&mut self, thread: ThreadId) {
-        let object = &mut self.threads[thread];
-        object.waits.mark();
-        self.unsettled.push(thread, &mut object.unsettled);
+        self.threads[thread].mark(thread, &mut self.unsettled);
     }
 
     /// The key `thread` queues with for a lock or a server. Service and background threads of one class are
@@ -80,13 +78,13 @@ impl Kernel {
     /// The base key of `thread`: that of its own reservation, as a key to queue with. Without budget it has none: all
     /// others come first.
     pub(crate) fn base_key(&self, thread: ThreadId) -> Key {
-        let own = self.threads[thread].own;
-        self.queue_key(own.filter(|own| !self.reservations[*own].throttled))
+        let own = self.threads[thread].own();
+        self.queue_key(own.filter(|own| !self.reservations[*own].is_throttled()))
     }
 
     fn queue_key(&self, reservation: Option<ReservationId>) -> Key {
         let Some(reservation) = reservation else { return Key::at(Instant::NEVER) };
-        let key = self.reservations[reservation].key;
+        let key = self.reservations[reservation].key();
         match key.class() {
             Class::RealTime => key,
             class => Key::in_turn(class, 0, Tie::ZERO),
@@ -102,7 +100,7 @@ impl Kernel {
     /// `donor` no longer donates.
     pub(crate) fn remove_donor(&mut self, donor: ThreadId) {
         if let Some(target) = propagation::stop_waiting(self, donor)
-            && self.threads[target].state != State::Stopped
+            && self.threads[target].state() != State::Stopped
         {
             // Nothing runs on what the dead would choose, and many may wait for it.
             self.unsettle(target);

@@ -2,4 +2,5 @@
 
 pub mod derivation;
 pub(crate) mod grants;
+pub(crate) mod handle;
 mod lookup;

@@ -2,8 +2,10 @@
 //!
 //! This is the slow path, which can do everything; the fast paths are in `fast_calls`.
 
+pub(crate) mod endpoint;
 mod events;
 pub(crate) mod fast_calls;
+pub(crate) mod interrupt;
 pub(crate) mod loans;
 pub(crate) mod stores;
 
@@ -13,9 +15,9 @@ use fusee_abi::trace::Event;
 use fusee_locking::propagation;
 use fusee_sched::time::Instant;
 
-use crate::fast_calls::token;
-use crate::grants::{Attachment, Gift};
+use crate::handles::grants::{Attachment, Gift};
 use crate::id::{EndpointId, ThreadId};
+use crate::ipc::fast_calls::token;
 use crate::limits::REPLY_SLOTS;
 use crate::machine::Place;
 use crate::object::{Object, State};
@@ -43,13 +45,13 @@ impl Kernel {
         sends: bool,
         deadline: u64,
     ) -> Result<(), Error> {
-        let server = self.endpoints[endpoint].server.ok_or(Error::PeerDied)?;
-        if self.threads[server].state == State::Stopped {
+        let server = self.endpoints[endpoint].server().ok_or(Error::PeerDied)?;
+        if self.threads[server].state() == State::Stopped {
             return Err(Error::PeerDied);
         }
         // Until its first receive a passive server has a reservation that is taken back then.
-        let own = self.threads[server].own;
-        if sends && own.is_none_or(|own| self.reservations[own].only_for_start) {
+        let own = self.threads[server].own();
+        if sends && own.is_none_or(|own| self.reservations[own].is_only_for_start()) {
             return Err(Error::NeedsCall);
         }
         if server == thread {
@@ -59,10 +61,9 @@ impl Kernel {
             self.may_wait_for(thread, server)?;
         }
         // What is not taken at once is looked at again when it is.
-        let is_taken = self.threads[server].state == State::Receiving(endpoint);
+        let is_taken = self.threads[server].state() == State::Receiving(endpoint);
         let attachment = self.attachment(machine, thread, is_taken.then_some(server))?;
-        self.threads[thread].badge = badge;
-        self.threads[thread].sends = sends;
+        self.threads[thread].ask(badge, sends);
         self.trace(machine, Event::Call, Some(thread), u32::from(endpoint.number()), u32::from(sends));
         if is_taken {
             self.resume(server);
@@ -72,7 +73,7 @@ impl Kernel {
             }
             return Ok(());
         }
-        if self.endpoints[endpoint].callers.push(thread).is_err() {
+        if !self.endpoints[endpoint].queue(thread) {
             return Err(Error::BadArgument);
         }
         self.block(thread, State::Calling(endpoint), if sends { None } else { Some(server) });
@@ -89,21 +90,18 @@ impl Kernel {
         client: ThreadId,
         attachment: Option<Attachment>,
     ) {
-        let badge = self.threads[client].badge;
+        let badge = self.threads[client].badge();
         let store = self.threads[client].store();
         let mut reply = 0;
-        if self.threads[client].sends {
+        if self.threads[client].sends() {
             machine.registers(client).general[0] = 0;
-            if self.threads[client].state != State::Ready {
+            if self.threads[client].state() != State::Ready {
                 self.resume(client);
             }
         } else {
-            let object = &mut self.threads[server];
-            let Some(slot) = object.free_slot() else { return };
-            object.others_taken |= 1 << slot & !1;
-            object.slots[slot].client = Some(client);
-            reply = token(slot, object.slots[slot].generation);
-            let is_new = self.threads[client].waits.waits_for().is_none();
+            let Some((slot, generation)) = self.threads[server].take_slot(client) else { return };
+            reply = token(slot, generation);
+            let is_new = self.threads[client].waits().waits_for().is_none();
             let state = State::AwaitingReply { server, slot: slot as u8 };
             self.block(client, state, is_new.then_some(server));
             // A fast reply looks at the first slot only, ends no loan, and answers no store.
@@ -140,7 +138,7 @@ impl Kernel {
         let reply = if replies { registers.general[TOKEN] } else { 0 };
         let (object, _) = self.resolve(thread, handle, rights::RECEIVE)?;
         let Object::Endpoint(endpoint) = object else { return Err(Error::WrongKind) };
-        if self.endpoints[endpoint].server != Some(thread) {
+        if self.endpoints[endpoint].server() != Some(thread) {
             return Err(Error::MissingRight);
         }
         self.is_up(machine, thread);
@@ -174,11 +172,11 @@ impl Kernel {
 
     /// A passive server reached its first receive: what it started on is taken back.
     pub(crate) fn end_start(&mut self, thread: ThreadId) {
-        if let Some(own) = self.threads[thread].own
-            && self.reservations[own].only_for_start
+        if let Some(own) = self.threads[thread].own()
+            && self.reservations[own].is_only_for_start()
         {
-            self.threads[thread].own = None;
-            self.reservations[own].owner = None;
+            self.threads[thread].give_up_own();
+            self.reservations[own].give_up();
             self.unsettle(thread);
         }
     }
@@ -189,8 +187,8 @@ impl Kernel {
         if index >= REPLY_SLOTS {
             return Err(Error::BadToken);
         }
-        let slot = &self.threads[server].slots[index];
-        if slot.client.is_none() || u64::from(slot.generation) != token >> 8 {
+        let slot = &self.threads[server].slots()[index];
+        if slot.client().is_none() || u64::from(slot.generation()) != token >> 8 {
             return Err(Error::BadToken);
         }
         Ok(index)
@@ -226,17 +224,13 @@ impl Kernel {
         after: Place,
     ) -> Option<ThreadId> {
         self.end_loan(machine, server, slot, after);
-        let object = &mut self.threads[server];
-        object.others_taken &= !(1 << slot);
-        let slot = &mut object.slots[slot];
-        slot.generation = slot.generation.wrapping_add(1);
-        slot.client.take()
+        self.threads[server].empty_slot(slot)
     }
 
     /// Takes the caller with the earliest key; of equal ones the first to come.
     fn take_caller(&mut self, endpoint: EndpointId) -> Option<ThreadId> {
-        let callers = &self.endpoints[endpoint].callers;
+        let callers = self.endpoints[endpoint].callers();
         let first = callers.iter().enumerate().min_by_key(|(_, thread)| self.waiting_key(**thread))?.0;
-        Some(self.endpoints[endpoint].callers.remove(first))
+        Some(self.endpoints[endpoint].take(first))
     }
 }

@@ -29,7 +29,19 @@
 //! | `id` |  | the index of each kind of object |
 //! | `machine` |  | what a board does for the kernel |
 //! | `derivation` | `handles` | which copy of a handle came from which |
-//! | `object` |  | the objects |
+//! | `handle` | `handles` | handles, and tables of them |
+//! | `marks` |  | lists of what is to be done at the end of a trap |
+//! | `job` | `time` | a thread's job, and the releases that queue behind it |
+//! | `endpoint` | `ipc` | queues of callers, and event bits |
+//! | `interrupt` | `ipc` | interrupt lines and regions |
+//! | `thread` | `scheduling/thread` | threads |
+//! | `replies` | `scheduling/thread` | requests that a thread owes replies |
+//! | `reservation` | `scheduling` | budgets, keys, and who runs on them |
+//! | `cluster` | `scheduling` | links of reservations to CPUs, and events to come |
+//! | `cpu` | `scheduling` | what each CPU runs, and the ledger of its time |
+//! | `engine` | `accelerators` | engines, and the uses that tasks make of them |
+//! | `pool` | `locks` | the uses that tasks make of pools |
+//! | `object` |  | the names of all objects |
 //! | `advice` | `locks` | which token to wait for |
 //! | `planted` |  | rules that tests let the kernel forget |
 //! | `lookup` | `handles` | finds objects by handle and number |
@@ -73,6 +85,11 @@
 //! | `calls` |  | which call does what |
 //! | `lib` |  | traps |
 //!
+//! # Walls
+//!
+//! The type of each object stands in the module that keeps its invariants, and its fields are private there, so the compiler refuses a write
+//! from elsewhere (`tests/misuse` has the errors). Other modules read by getters, and change an object by methods that say what has happened to it.
+//!
 //! What lives here: objects, calls, scheduling mechanism. What may not: registers beyond a thread's own,
 //! atomics, clocks, `unsafe`, allocation, recursion, loops without a bound in [`limits`].
 #![no_std]
@@ -93,6 +110,7 @@ mod lifecycle;
 pub mod limits;
 mod locks;
 pub mod machine;
+mod marks;
 pub mod object;
 mod planted;
 mod scheduling;
@@ -105,33 +123,30 @@ use fusee_sched::account::Account;
 use fusee_sched::key::Key;
 use fusee_sched::time::Instant;
 
-use accelerators::{engines, gates, watches};
+use accelerators::gates;
 use arena::Arena;
 pub use checks::{check, reach};
-use donation::keys;
 pub use fusee_sched::cpu::{CpuId, CpuSet};
 pub use handles::derivation;
-use handles::{derivation::Derivations, grants};
+use handles::derivation::Derivations;
 use id::{
     ClusterId, EndpointId, EngineId, EngineUserId, GroupId, InterruptId, NotificationId, PoolId, PoolUserId, RegionId,
     ReservationId, ThreadId,
 };
 pub use ipc::stores::stored_register;
-use ipc::{fast_calls, loans};
 pub use lifecycle::boot::{self, BootError};
 pub use lifecycle::lives;
 use limits::{
     CLUSTERS, CPUS, DERIVATIONS, ENDPOINTS, ENGINE_USERS, ENGINES, GROUPS, INTERRUPTS, LIVES, NOTIFICATIONS,
     PENDING_JOBS, POOL_USERS, POOLS, REGIONS, RELEASES, SET_ASIDE, THREADS,
 };
-use locks::{advice::Advisers, groups};
+use locks::advice::Advisers;
 pub use machine::{Machine, Members, Page, Place, Registers, Store};
 use object::{
     ClusterObject, Cpu, Endpoint, Engine, EngineUser, Handle, HandleTable, Interrupt, List, Notification, PoolUser,
     Region, Reservation, Thread, TokenWatch,
 };
 pub use planted::Planted;
-use scheduling::resting;
 
 /// Why the kernel was entered.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -358,13 +373,7 @@ impl Kernel {
     pub fn enter<M: Machine>(&mut self, machine: &mut M, cpu: CpuId, at: Instant) -> Outcome {
         self.here = cpu;
         self.now = at;
-        let state = &mut self.cpus[cpu];
-        state.entered = true;
-        state.since = at;
-        state.mark = at;
-        state.payer = object::Payer::Kernel;
-        state.needs_reschedule = true;
-        state.armed = Instant::NEVER;
+        self.cpus[cpu].enter_service(at);
         if cpu == CpuId(0) {
             for index in 0..self.counts.interrupts {
                 if let Some(interrupt) = InterruptId::new(index) {
@@ -377,7 +386,7 @@ impl Kernel {
 
     /// Handles one trap taken on `cpu`, by a fast path if one can; the caller applies the outcome.
     pub fn trap<M: Machine>(&mut self, machine: &mut M, cpu: CpuId, entry: Entry) -> Outcome {
-        if self.cpus[cpu].current.is_none() {
+        if self.cpus[cpu].current().is_none() {
             self.trap_on::<M, true>(machine, cpu, entry.trap, entry.at)
         } else {
             self.trap_on::<M, false>(machine, cpu, entry.trap, entry.at)
@@ -386,7 +395,7 @@ impl Kernel {
 
     /// The same if a fast path can, for callers that count. `None`: nothing has happened; use [`Kernel::slow_trap`].
     pub fn fast_trap<M: Machine>(&mut self, machine: &mut M, cpu: CpuId, entry: Entry) -> Option<Outcome> {
-        let outcome = if self.cpus[cpu].current.is_none() {
+        let outcome = if self.cpus[cpu].current().is_none() {
             self.fast_switch::<M, true>(machine, cpu, entry.trap, entry.at)
         } else {
             let switched = self.fast_switch::<M, false>(machine, cpu, entry.trap, entry.at);
@@ -426,14 +435,12 @@ impl Kernel {
         if let Some(at) = entry.at {
             self.now = at;
             self.charge(machine, cpu, at);
-            let state = &mut self.cpus[cpu];
-            state.payer = object::Payer::Kernel;
-            state.needs_reschedule = true;
+            self.cpus[cpu].begin_trap();
         }
         match entry.trap {
             Trap::Syscall => {
                 if let Some(thread) = self.living(cpu) {
-                    if self.threads[thread].state == object::State::Ready {
+                    if self.threads[thread].state() == object::State::Ready {
                         self.call_trap(machine, cpu, thread);
                     } else {
                         // Another CPU has let it donate, and this one had yet to hear of it: it calls when it goes on.
@@ -443,8 +450,7 @@ impl Kernel {
             }
             Trap::Interrupt(interrupt) => self.interrupt(machine, interrupt),
             Trap::Timer => {
-                // It has fired, but it goes on firing until it is set anew, be it to `NEVER`.
-                self.cpus[cpu].armed = Cpu::FIRED;
+                self.cpus[cpu].note_fired();
                 self.timer(machine, cpu, entry.at.unwrap_or(Instant::ZERO));
             }
             Trap::Kick => {}
@@ -455,7 +461,7 @@ impl Kernel {
                 }
             }
         }
-        if self.is_settled() && !self.cpus[cpu].needs_reschedule && self.resting & self.recount == 0 {
+        if self.is_settled() && !self.cpus[cpu].needs_reschedule() && self.resting & self.recount == 0 {
             self.say_keys(machine);
             return self.go_on(cpu);
         }
@@ -466,6 +472,6 @@ impl Kernel {
 
     /// The thread on `cpu`, unless another CPU has stopped it: then its last trap does nothing but leave.
     fn living(&self, cpu: CpuId) -> Option<ThreadId> {
-        self.cpus[cpu].current.filter(|thread| self.threads[*thread].state != object::State::Stopped)
+        self.cpus[cpu].current().filter(|thread| self.threads[*thread].state() != object::State::Stopped)
     }
 }

@@ -5,6 +5,7 @@
 pub(crate) mod advice;
 mod expiry;
 pub(crate) mod groups;
+pub(crate) mod pool;
 mod shared_pools;
 mod tokens;
 
@@ -14,11 +15,11 @@ use fusee_abi::trace::Event;
 use fusee_locking::engine::{Requested, State as Lock};
 use fusee_locking::group::LockSet;
 
+use crate::accelerators::engines::{Use, as_error};
 use crate::donation::node_index;
-use crate::engines::{Use, as_error};
-use crate::groups::{engines, set_of};
 use crate::id::{EngineId, EngineUserId, GroupId, InterruptId, ThreadId, user_of};
 use crate::limits::GATES;
+use crate::locks::groups::{engines, set_of};
 use crate::object::{Object, State};
 use crate::{Kernel, Machine};
 
@@ -34,10 +35,10 @@ impl Kernel {
             return Ok(());
         }
         self.must_hold_token(thread, engine)?;
-        if let Some(group) = self.engines[engine].group {
+        if let Some(group) = self.engines[engine].group() {
             return self.acquire_set(machine, thread, group, set_of(engine));
         }
-        if self.engine_users[user].lost {
+        if self.engine_users[user].is_lost() {
             self.end_loss(machine, user);
         }
         self.take_back(machine, engine);
@@ -47,7 +48,7 @@ impl Kernel {
         if let Some(target) = lends_to {
             self.may_wait_for(thread, target)?;
         }
-        let requested = self.engines[engine].lock.request(user.index() as u16).map_err(as_error)?;
+        let requested = self.engines[engine].lock_mut().request(user.index() as u16).map_err(as_error)?;
         self.trace(machine, Event::EngineRequest, Some(thread), u32::from(engine.number()), 0);
         if requested == Requested::Granted {
             machine.registers(thread).general[0] = 0;
@@ -65,7 +66,7 @@ impl Kernel {
             Use::Engine(user, engine) => (user, engine),
             Use::Pool(user) => {
                 return match self.release_token(machine, user) {
-                    Err(_) if core::mem::take(&mut self.pool_users[user].lost) => Err(Error::TokenLost),
+                    Err(_) if self.pool_users[user].end_loss() => Err(Error::TokenLost),
                     result => result,
                 };
             }
@@ -74,7 +75,7 @@ impl Kernel {
             return Ok(());
         }
         match self.give_back(machine, engine, user) {
-            Err(_) if self.engine_users[user].lost => {
+            Err(_) if self.engine_users[user].is_lost() => {
                 self.end_loss(machine, user);
                 Err(Error::EngineLost)
             }
@@ -89,10 +90,10 @@ impl Kernel {
         engine: EngineId,
         user: EngineUserId,
     ) -> Result<(), Error> {
-        if self.engines[engine].lock.state() != Lock::Held(user.index() as u16) {
+        if self.engines[engine].lock().state() != Lock::Held(user.index() as u16) {
             return Err(Error::NotHeld);
         }
-        if let (Some(group), Some(thread)) = (self.engines[engine].group, self.engine_users[user].thread) {
+        if let (Some(group), Some(thread)) = (self.engines[engine].group(), self.engine_users[user].thread()) {
             self.give_back_group(machine, group, thread);
             return Ok(());
         }
@@ -107,13 +108,13 @@ impl Kernel {
     pub(crate) fn should_yield<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) -> Result<(), Error> {
         let earlier = match self.lock_argument(machine, thread)? {
             Use::Engine(user, engine) => {
-                let lock = &self.engines[engine].lock;
+                let lock = self.engines[engine].lock();
                 if self.is_enforced(engine) && lock.state() != Lock::Held(user.index() as u16) {
                     return Err(Error::NotHeld);
                 }
-                match (self.engines[engine].group, self.threads[thread].own) {
+                match (self.engines[engine].group(), self.threads[thread].own()) {
                     (Some(group), _) => self.group_should_yield(group, thread),
-                    (None, Some(own)) => lock.should_yield(self.reservations[own].key, |user| self.user_key(user)),
+                    (None, Some(own)) => lock.should_yield(self.reservations[own].key(), |user| self.user_key(user)),
                     (None, None) => false,
                 }
             }
@@ -133,13 +134,13 @@ impl Kernel {
     #[inline(never)]
     pub(crate) fn drain_for_the_dead<M: Machine>(&mut self, machine: &mut M, engine: EngineId) -> Result<(), Error> {
         let object = &self.engines[engine];
-        let user = match object.lock.state() {
+        let user = match object.lock().state() {
             Lock::Free | Lock::Held(_) => return Ok(()),
             Lock::Quarantined(_) => return Err(Error::EngineLost),
             Lock::Draining(user) | Lock::Resetting(user) => user,
         };
-        let Some(driver) = object.driver else { return Ok(()) };
-        if self.threads[driver].state != State::Stopped {
+        let Some(driver) = object.driver() else { return Ok(()) };
+        if self.threads[driver].state() != State::Stopped {
             return Ok(());
         }
         if !self.is_over(machine, engine, user) {
@@ -152,13 +153,13 @@ impl Kernel {
     /// The last operation of `user`, who has `engine` no more, has ended: it goes to the next.
     #[inline(never)]
     pub(crate) fn drained<M: Machine>(&mut self, machine: &mut M, engine: EngineId, user: u16) {
-        self.engines[engine].lock.drained();
+        self.engines[engine].lock_mut().drained();
         match user_of(user) {
             Some(user) => self.end_hold(machine, engine, user),
             None if GATES => self.end_sharing(machine, engine),
             None => {}
         }
-        if let Some(group) = self.engines[engine].group {
+        if let Some(group) = self.engines[engine].group() {
             self.drained_group(machine, group, engine);
             return;
         }
@@ -174,10 +175,10 @@ impl Kernel {
         }
         for index in 0..self.counts.engines {
             let Some(engine) = EngineId::new(index) else { break };
-            if self.engines[engine].interrupt != Some(interrupt) {
+            if self.engines[engine].interrupt() != Some(interrupt) {
                 continue;
             }
-            if let Lock::Draining(user) = self.engines[engine].lock.state()
+            if let Lock::Draining(user) = self.engines[engine].lock().state()
                 && self.is_over(machine, engine, user)
             {
                 self.drained(machine, engine, user);
@@ -188,9 +189,9 @@ impl Kernel {
     /// A thread that waits for an operation on `engine` to end.
     pub(crate) fn drain_waiter(&self, engine: EngineId) -> Option<ThreadId> {
         let object = &self.engines[engine];
-        match object.group {
+        match object.group() {
             Some(group) => self.waits_for_drain(group, engine),
-            None => object.lock.waiters().last().and_then(|user| self.engine_users[user_of(*user)?].thread),
+            None => object.lock().waiters().last().and_then(|user| self.engine_users[user_of(*user)?].thread()),
         }
     }
 
@@ -202,9 +203,9 @@ impl Kernel {
         for handle in [general[0], general[FIRST_WORD]] {
             let (object, _) = self.resolve(thread, handle, rights::ACQUIRE)?;
             let Object::Engine(user) = object else { return Err(Error::WrongKind) };
-            let engine = self.engine_users[user].engine.ok_or(Error::BadHandle)?;
+            let engine = self.engine_users[user].engine().ok_or(Error::BadHandle)?;
             self.must_hold_token(thread, engine)?;
-            let of = self.engines[engine].group.ok_or(Error::BadArgument)?;
+            let of = self.engines[engine].group().ok_or(Error::BadArgument)?;
             if *group.get_or_insert(of) != of {
                 return Err(Error::BadArgument);
             }
@@ -244,7 +245,7 @@ impl Kernel {
             self.take_back_of_group(machine, group, engine);
             self.drain_for_the_dead(machine, engine)?;
         }
-        if self.threads[thread].losses != 0 {
+        if self.threads[thread].losses() != 0 {
             self.end_losses(machine, thread, set);
         }
         let key = self.waiting_key(thread);

@@ -1,8 +1,11 @@
 //! Which thread runs on which reservation, and which reservation on which CPU.
 
+pub(crate) mod cluster;
+pub(crate) mod cpu;
 mod fast_switches;
 mod reschedule;
+pub(crate) mod reservation;
 pub(crate) mod resting;
 mod schedule;
 mod settling;
-mod thread;
+pub(crate) mod thread;

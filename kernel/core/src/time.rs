@@ -2,6 +2,7 @@
 
 mod budgets;
 mod early;
+pub(crate) mod job;
 mod jobs;
 mod releases;
 mod timekeeper;

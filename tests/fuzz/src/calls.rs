@@ -248,9 +248,9 @@ impl World {
                 "task {task} goes on behind its store at {program_counter:#x}, and nobody said so"
             );
             let as_before = Registers { program_counter: STORES_AT, ..self.board.registers[task] };
-            let is_dead = self.kernel.thread(thread(task)).state == State::Stopped;
+            let is_dead = self.kernel.thread(thread(task)).state() == State::Stopped;
             assert!(is_dead || as_before == before, "registers of task {task}, which waits with a store, were written");
-            if self.kernel.thread(thread(task)).stores.is_none() {
+            if self.kernel.thread(thread(task)).store().is_none() {
                 *stored = None;
             }
         }
@@ -340,12 +340,12 @@ impl World {
         }
         self.board.registers[caller.index()].program_counter = 0x1000;
 
-        let may = self.kernel.thread(caller).state == State::Ready;
+        let may = self.kernel.thread(caller).state() == State::Ready;
         let is_foreign = takes_handle(number) && !self.issued[caller.index()].contains(&first);
         self.trap(cpu, Trap::Syscall);
         if may && is_foreign {
             let result = self.board.registers[caller.index()].general[0];
-            let state = self.kernel.thread(caller).state;
+            let state = self.kernel.thread(caller).state();
             assert!(
                 Error::from_code(result).is_some() && state == State::Ready,
                 "call {number} by the handle {first:#x}, which was never issued, is answered with {result}; {state:?}"
@@ -429,7 +429,7 @@ impl World {
         if let Some(next) = outcome.run {
             let elsewhere = |at: &CpuId| *at != cpu && self.board.cpus[at.index()].executes == Some(next);
             assert_eq!(self.kernel.cpus().find(elsewhere), None, "thread {} runs on two CPUs", next.index());
-            assert_ne!(self.kernel.thread(next).state, State::Stopped, "a dead thread is to run");
+            assert_ne!(self.kernel.thread(next).state(), State::Stopped, "a dead thread is to run");
         }
         self.board.apply(cpu, outcome);
     }
@@ -442,7 +442,7 @@ impl World {
             self.kernel.check_settled().unwrap_or_else(|broken| panic!("{broken}"));
         }
         for cpu in cpus() {
-            assert_eq!(self.board.cpus[cpu.index()].timer, self.kernel.cpu(cpu).armed, "the timer of a CPU");
+            assert_eq!(self.board.cpus[cpu.index()].timer, self.kernel.cpu(cpu).armed(), "the timer of a CPU");
         }
         self.check_engines();
     }

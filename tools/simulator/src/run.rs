@@ -294,10 +294,10 @@ impl Simulation {
             traps: self.traps,
             fast: self.fast,
             longest_wait: self.longest_wait,
-            states: threads().map(|thread| self.kernel.thread(thread).state).collect(),
+            states: threads().map(|thread| self.kernel.thread(thread).state()).collect(),
             handles: threads().map(|thread| self.kernel.handles_of(thread)).collect(),
             copied_from: self.kernel.handles_copied_from(),
-            debts: reservations.map(|reservation| self.kernel.reservation(reservation).account.debt.0).collect(),
+            debts: reservations.map(|reservation| self.kernel.reservation(reservation).account().debt.0).collect(),
             results: self.actors.into_iter().map(|actor| actor.results).collect(),
         })
     }

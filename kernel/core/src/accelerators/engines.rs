@@ -42,7 +42,7 @@ impl Kernel {
         let handle = machine.registers(thread).general[0];
         let (object, _) = self.resolve(thread, handle, rights::ACQUIRE)?;
         match object {
-            Object::Engine(user) => Ok(Use::Engine(user, self.engine_users[user].engine.ok_or(Error::BadHandle)?)),
+            Object::Engine(user) => Ok(Use::Engine(user, self.engine_users[user].engine().ok_or(Error::BadHandle)?)),
             Object::Pool(user) => Ok(Use::Pool(user)),
             _ => Err(Error::WrongKind),
         }
@@ -50,17 +50,17 @@ impl Kernel {
 
     /// Whether the lock of `engine` is one; an engine of a device has an interrupt.
     pub(crate) fn is_enforced(&self, engine: EngineId) -> bool {
-        self.managed || self.engines[engine].interrupt.is_none()
+        self.managed || self.engines[engine].interrupt().is_none()
     }
 
     /// The task knows that `user` has lost its engine, or asks for it again: what took the place of the doorbell goes away.
     #[cold]
     #[inline(never)]
     pub(crate) fn end_loss<M: Machine>(&mut self, machine: &mut M, user: EngineUserId) {
-        if core::mem::take(&mut self.engine_users[user].lost)
-            && let Some(thread) = self.engine_users[user].thread
+        if self.engine_users[user].end_loss()
+            && let Some(thread) = self.engine_users[user].thread()
         {
-            self.threads[thread].losses -= 1;
+            self.threads[thread].end_loss();
         }
         self.find_if_plain(user);
         machine.unmap_doorbell(user);
@@ -71,28 +71,29 @@ impl Kernel {
         let object = &self.engine_users[user];
         let is_alone = |engine: EngineId| {
             let object = &self.engines[engine];
-            object.group.is_none() && object.pool.is_none() && !self.has_gate(engine) && !self.is_arbitrated(engine)
+            object.group().is_none() && object.pool().is_none() && !self.has_gate(engine) && !self.is_arbitrated(engine)
         };
-        self.engine_users[user].is_plain = !object.lost && object.engine.is_some_and(is_alone);
+        let is_plain = object.engine().is_some_and(is_alone);
+        self.engine_users[user].set_plain(is_plain);
     }
 
     /// The doorbell of `user`, who holds `engine`, is unmapped, or replaced if that was taken away; and the lock is free if nothing
     /// runs or can begin. Says which.
     #[inline(never)]
     pub(crate) fn let_go<M: Machine>(&mut self, machine: &mut M, engine: EngineId, user: EngineUserId) -> bool {
-        if self.engine_users[user].lost {
+        if self.engine_users[user].is_lost() {
             machine.replace_doorbell(user);
         } else {
             machine.unmap_doorbell(user);
         }
         let idle = machine.engine_is_idle(user);
-        let thread = self.engine_users[user].thread;
+        let thread = self.engine_users[user].thread();
         if let Some(thread) = thread {
-            self.threads[thread].holds -= 1;
+            self.threads[thread].let_go();
         }
         self.trace(machine, Event::EngineRelease, thread, u32::from(engine.number()), 0);
         // It holds it.
-        let _ = self.engines[engine].lock.release(user.index() as u16, idle);
+        let _ = self.engines[engine].lock_mut().release(user.index() as u16, idle);
         if idle {
             self.end_hold(machine, engine, user);
         }
@@ -103,12 +104,12 @@ impl Kernel {
     #[inline(always)]
     pub(crate) fn granted<M: Machine>(&mut self, machine: &mut M, engine: EngineId, user: EngineUserId) {
         machine.map_doorbell(user);
-        self.engines[engine].granted = machine.now();
-        let thread = self.engine_users[user].thread;
+        self.engines[engine].begin_hold(machine.now());
+        let thread = self.engine_users[user].thread();
         if let Some(thread) = thread {
-            self.threads[thread].holds += 1;
+            self.threads[thread].hold();
             if AdviserId::EXISTS {
-                self.engine_users[user].cpu_time_at_grant = self.threads[thread].statistics.time;
+                self.engine_users[user].note_cpu_time(self.threads[thread].statistics().time);
             }
         }
         self.trace(machine, Event::EngineGrant, thread, u32::from(engine.number()), 0);
@@ -121,7 +122,7 @@ impl Kernel {
             self.begin_key(machine, engine, user);
         }
         self.granted(machine, engine, user);
-        if WATCHDOGS && self.engines[engine].unwatched {
+        if WATCHDOGS && self.engines[engine].is_unwatched() {
             self.watch(engine, user);
         }
     }
@@ -130,7 +131,7 @@ impl Kernel {
     #[inline(always)]
     pub(crate) fn end_hold<M: Machine>(&mut self, machine: &mut M, engine: EngineId, user: EngineUserId) {
         let held = self.charge_hold(machine, engine, user);
-        if let Some(payer) = self.engine_users[user].payer {
+        if let Some(payer) = self.engine_users[user].payer() {
             self.charge_engine(machine, payer, held);
         }
     }
@@ -145,16 +146,15 @@ impl Kernel {
     ) -> Nanoseconds {
         let held = match self.is_arbitrated(engine) {
             true => self.end_key(machine, engine, user),
-            false => machine.now().since(self.engines[engine].granted),
+            false => machine.now().since(self.engines[engine].granted()),
         };
         let object = &mut self.engine_users[user];
-        object.time += held;
-        let thread = object.thread;
+        object.charge(held);
+        let thread = object.thread();
         if AdviserId::EXISTS
             && let Some(thread) = thread
         {
-            let ran = self.threads[thread].statistics.time.saturating_sub(object.cpu_time_at_grant);
-            object.suspended_time += held.saturating_sub(ran);
+            object.count_suspension(held, self.threads[thread].statistics().time);
         }
         self.trace(machine, Event::EngineIdle, thread, u32::from(engine.number()), (held.0 / 1000) as u32);
         held
@@ -162,12 +162,12 @@ impl Kernel {
 
     /// The lock of `engine` is free: who is next has it; if nobody is, clients without a lock.
     pub(crate) fn grant_next<M: Machine>(&mut self, machine: &mut M, engine: EngineId) {
-        let Some(next) = self.engines[engine].lock.next(|waiter| self.user_key(waiter)) else {
+        let Some(next) = self.engines[engine].lock().next(|waiter| self.user_key(waiter)) else {
             return self.hand_back(machine, engine);
         };
-        self.engines[engine].lock.grant(next);
+        self.engines[engine].lock_mut().grant(next);
         if let Some(next) = user_of(next)
-            && let Some(thread) = self.engine_users[next].thread
+            && let Some(thread) = self.engine_users[next].thread()
         {
             self.hand(machine, engine, next);
             self.wake(machine, thread, Ok(()));
@@ -177,15 +177,15 @@ impl Kernel {
     /// The key with which the thread of `user` waits.
     pub(crate) fn user_key(&self, user: u16) -> Key {
         user_of(user)
-            .and_then(|user| self.engine_users[user].thread)
+            .and_then(|user| self.engine_users[user].thread())
             .map_or(Key::at(Instant::NEVER), |thread| self.waiting_key(thread))
     }
 
     /// The thread that waiters of `engine` donate to: its holder; while it drains or is reset, the driver that will hear of it.
     pub(crate) fn engine_donee(&self, engine: EngineId) -> Option<ThreadId> {
-        match self.engines[engine].lock.state() {
-            Lock::Held(holder) => user_of(holder).and_then(|user| self.engine_users[user].thread),
-            Lock::Draining(_) | Lock::Resetting(_) | Lock::Quarantined(_) => self.engines[engine].driver,
+        match self.engines[engine].lock().state() {
+            Lock::Held(holder) => user_of(holder).and_then(|user| self.engine_users[user].thread()),
+            Lock::Draining(_) | Lock::Resetting(_) | Lock::Quarantined(_) => self.engines[engine].driver(),
             Lock::Free => None,
         }
     }
@@ -193,8 +193,8 @@ impl Kernel {
     /// The thread that `waiter` lends to. A holder of another cluster runs as it is: it has a token of a pool that the clusters share.
     pub(crate) fn engine_lends(&self, engine: EngineId, waiter: ThreadId) -> Option<ThreadId> {
         let target = self.engine_donee(engine).filter(|target| *target != waiter)?;
-        let is_of_another = self.threads[target].cluster != self.threads[waiter].cluster;
-        let holds = matches!(self.engines[engine].lock.state(), Lock::Held(_));
+        let is_of_another = self.threads[target].cluster() != self.threads[waiter].cluster();
+        let holds = matches!(self.engines[engine].lock().state(), Lock::Held(_));
         (!(holds && is_of_another)).then_some(target)
     }
 
@@ -203,17 +203,17 @@ impl Kernel {
     /// # Errors
     /// [`Error::NotHeld`].
     pub(crate) fn must_hold_token(&self, thread: ThreadId, engine: EngineId) -> Result<(), Error> {
-        let Some(pool) = self.engines[engine].pool else { return Ok(()) };
-        let mut next = self.threads[thread].tokens;
+        let Some(pool) = self.engines[engine].pool() else { return Ok(()) };
+        let mut next = self.threads[thread].tokens();
         for _ in 0..POOLS_PER_TASK {
             let Some(user) = next else { break };
-            if self.pool_users[user].pool == Some(pool)
+            if self.pool_users[user].pool() == Some(pool)
                 && fusee_locking::tokens::held_by(&self.pools[pool], user.index() as u16)
-                    .is_some_and(|token| self.engines[engine].tokens.contains(&token))
+                    .is_some_and(|token| self.engines[engine].tokens().contains(&token))
             {
                 return Ok(());
             }
-            next = self.pool_users[user].next;
+            next = self.pool_users[user].next();
         }
         Err(Error::NotHeld)
     }
@@ -222,16 +222,16 @@ impl Kernel {
     pub(crate) fn move_waiters<M: Machine>(&mut self, machine: &mut M, engine: EngineId) {
         let target = self.engine_donee(engine);
         for index in 0..USERS_PER_ENGINE {
-            let Some(waiter) = self.engines[engine].lock.waiters().get(index).copied() else { break };
-            let Some(thread) = user_of(waiter).and_then(|user| self.engine_users[user].thread) else { continue };
+            let Some(waiter) = self.engines[engine].lock().waiters().get(index).copied() else { break };
+            let Some(thread) = user_of(waiter).and_then(|user| self.engine_users[user].thread()) else { continue };
             self.remove_donor(thread);
             if let Some(target) = self.engine_lends(engine, thread) {
                 self.add_donor(target, thread);
             }
         }
         if let Some(target) = target
-            && self.threads[target].state == State::Stopped
-            && !self.engines[engine].lock.waiters().is_empty()
+            && self.threads[target].state() == State::Stopped
+            && !self.engines[engine].lock().waiters().is_empty()
         {
             // The driver is dead: nobody will tell them.
             self.plan_death(machine, target);
@@ -245,7 +245,7 @@ impl Kernel {
         self.interrupts[interrupt].of_engine
             && engines.any(|engine| {
                 let object = &self.engines[engine];
-                object.interrupt == Some(interrupt) && matches!(object.lock.state(), Lock::Draining(_))
+                object.interrupt() == Some(interrupt) && matches!(object.lock().state(), Lock::Draining(_))
             })
     }
 }

@@ -39,7 +39,7 @@ pub struct Gate {
     pub time: Nanoseconds,
     /// One of those who hold the lock: whose cluster looks at the engine.
     pub user: Option<EngineUserId>,
-    /// Where stores to the doorbells of its members are asked about, if it has a [sharer](crate::stores).
+    /// Where stores to the doorbells of its members are asked about, if it has a sharer.
     pub sharer: Option<EndpointId>,
     /// The first member,
     pub first_member: u16,
@@ -79,7 +79,7 @@ impl Kernel {
     /// Somebody wants `engine`: if its gate is open, it is shut.
     #[inline(always)]
     pub(crate) fn take_back<M: Machine>(&mut self, machine: &mut M, engine: EngineId) {
-        if GATES && self.engines[engine].lock.state() == Lock::Held(SHARED) {
+        if GATES && self.engines[engine].lock().state() == Lock::Held(SHARED) {
             self.shut(machine, engine);
         }
     }
@@ -91,15 +91,12 @@ impl Kernel {
         let now = machine.now();
         self.trace(machine, Event::EngineRelease, None, u32::from(engine.number()), 0);
         // The class holds it.
-        let _ = self.engines[engine].lock.release(SHARED, idle);
+        let _ = self.engines[engine].lock_mut().release(SHARED, idle);
         if idle {
             self.end_sharing(machine, engine);
             return;
         }
-        let object = &mut self.engines[engine];
-        object.granted = now;
-        // The look comes for this command. Whoever is granted the engine next plans its own.
-        object.unwatched = true;
+        self.engines[engine].begin_drain(now);
         let gate = self.gates[engine];
         if let Some(user) = gate.user {
             self.plan_look(engine, user, now + gate.longest);
@@ -116,27 +113,27 @@ impl Kernel {
     /// Nobody wants `engine`, which may be free: then the class has it.
     #[inline(always)]
     pub(crate) fn hand_back<M: Machine>(&mut self, machine: &mut M, engine: EngineId) {
-        if self.has_gate(engine) && self.engines[engine].lock.state() == Lock::Free {
+        if self.has_gate(engine) && self.engines[engine].lock().state() == Lock::Free {
             self.open(machine, engine);
         }
     }
 
     #[inline(never)]
     pub(crate) fn open<M: Machine>(&mut self, machine: &mut M, engine: EngineId) {
-        let is_dead = |driver| self.threads[driver].state == State::Stopped;
-        if self.engines[engine].driver.is_none_or(is_dead) || self.has_lost_sharer(engine) {
+        let is_dead = |driver| self.threads[driver].state() == State::Stopped;
+        if self.engines[engine].driver().is_none_or(is_dead) || self.has_lost_sharer(engine) {
             return;
         }
         self.gates[engine].opened = machine.now();
         // It is free.
-        self.engines[engine].lock.grant(SHARED);
+        self.engines[engine].lock_mut().grant(SHARED);
         machine.set_gate(engine, true);
         self.trace(machine, Event::EngineGrant, None, u32::from(engine.number()), 0);
     }
 
     /// Whether `engine` has a sharer, which is dead.
     pub(crate) fn has_lost_sharer(&self, engine: EngineId) -> bool {
-        let is_alive = |server| self.threads[server].state != State::Stopped;
-        self.gates[engine].sharer.is_some_and(|endpoint| !self.endpoints[endpoint].server.is_some_and(is_alive))
+        let is_alive = |server| self.threads[server].state() != State::Stopped;
+        self.gates[engine].sharer.is_some_and(|endpoint| !self.endpoints[endpoint].server().is_some_and(is_alive))
     }
 }

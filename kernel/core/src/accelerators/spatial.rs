@@ -48,13 +48,13 @@ impl Kernel {
     /// The word of a job of `thread`.
     pub(crate) fn key_word(&self, thread: ThreadId) -> u64 {
         let object = &self.threads[thread];
-        let Some(chosen) = object.chosen().filter(|_| object.state != State::Stopped) else { return KEY_LAST };
+        let Some(chosen) = object.chosen().filter(|_| object.state() != State::Stopped) else { return KEY_LAST };
         let reservation = &self.reservations[chosen];
-        if reservation.owner == Some(thread) && reservation.release != Release::None && !object.job.active {
+        if reservation.owner() == Some(thread) && reservation.release() != Release::None && !object.job().is_active() {
             return KEY_LAST;
         }
-        match reservation.key.class() {
-            Class::RealTime => reservation.key.instant().0,
+        match reservation.key().class() {
+            Class::RealTime => reservation.key().instant().0,
             Class::Service | Class::Background => KEY_BEST_EFFORT,
         }
     }
@@ -77,7 +77,7 @@ impl Kernel {
     pub(crate) fn bits_of_keyed(&self) -> u64 {
         let engines = (0..self.counts.engines).filter(|engine| self.keyed >> engine & 1 != 0).filter_map(EngineId::new);
         let users = engines.filter_map(|engine| self.user_of_lock(engine));
-        let threads = users.filter_map(|user| self.engine_users[user].thread);
+        let threads = users.filter_map(|user| self.engine_users[user].thread());
         threads.fold(0, |bits, thread| bits | 1 << (thread.index() % 64))
     }
 
@@ -95,16 +95,16 @@ impl Kernel {
 
     /// Tells the device the key of `user` if it has changed; `rouse`: so that it looks at once.
     fn say_key<M: Machine>(&mut self, machine: &mut M, user: EngineUserId, rouse: bool) {
-        let Some(thread) = self.engine_users[user].thread else { return };
+        let Some(thread) = self.engine_users[user].thread() else { return };
         let word = self.key_word(thread);
-        if core::mem::replace(&mut self.engine_users[user].key, word) != word {
+        if self.engine_users[user].tell_key(word) {
             machine.set_engine_key(user, word, rouse);
         }
     }
 
     /// Who has `engine`, or had it last and is not through.
     pub(crate) fn user_of_lock(&self, engine: EngineId) -> Option<EngineUserId> {
-        match self.engines[engine].lock.state() {
+        match self.engines[engine].lock().state() {
             Lock::Free => None,
             Lock::Held(user) | Lock::Draining(user) | Lock::Resetting(user) | Lock::Quarantined(user) => user_of(user),
         }
@@ -115,9 +115,9 @@ impl Kernel {
     pub(crate) fn begin_key<M: Machine>(&mut self, machine: &mut M, engine: EngineId, user: EngineUserId) {
         self.keyed |= 1 << engine.index();
         self.say_key(machine, user, false);
-        self.engine_users[user].occupied_at_grant = machine.occupied(user);
-        self.engines[engine].is_asked = false;
-        if let Some(thread) = self.engine_users[user].thread {
+        self.engine_users[user].note_occupied(machine.occupied(user));
+        self.engines[engine].forget_answer();
+        if let Some(thread) = self.engine_users[user].thread() {
             self.keyed_threads |= 1 << (thread.index() % 64);
         }
     }
@@ -131,7 +131,7 @@ impl Kernel {
     }
 
     fn has_occupied<M: Machine>(&self, machine: &mut M, user: EngineUserId) -> Nanoseconds {
-        Nanoseconds(machine.occupied(user).0.saturating_sub(self.engine_users[user].occupied_at_grant.0))
+        Nanoseconds(machine.occupied(user).0.saturating_sub(self.engine_users[user].occupied_at_grant().0))
     }
 
     /// The watchdog of `engine`, which `user` has or had, looks. When it must look again, if that is not long enough yet.
@@ -145,17 +145,14 @@ impl Kernel {
         user: EngineUserId,
         now: Instant,
     ) -> Option<Instant> {
-        let left = self.engines[engine].watchdog.0.saturating_sub(self.has_occupied(machine, user).0);
+        let left = self.engines[engine].watchdog().0.saturating_sub(self.has_occupied(machine, user).0);
         if left == 0 {
             return None;
         }
         let object = &mut self.engines[engine];
-        object.is_asked = !object.is_asked;
-        let next = if object.is_asked { now + ANSWER } else { now + Nanoseconds(left) };
-        // As if it had occupied the engine all the time since then.
-        object.granted = Instant(next.0.saturating_sub(object.watchdog.0));
-        if object.is_asked {
-            machine.set_engine_key(user, self.engine_users[user].key, true);
+        let next = object.look_again(now, ANSWER, Nanoseconds(left));
+        if object.is_asked() {
+            machine.set_engine_key(user, self.engine_users[user].key(), true);
         }
         Some(next)
     }

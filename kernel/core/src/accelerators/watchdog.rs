@@ -43,7 +43,7 @@ use fusee_abi::trace::Event;
 use fusee_locking::engine::State as Lock;
 use fusee_sched::time::Instant;
 
-use crate::gates::SHARED;
+use crate::accelerators::gates::SHARED;
 use crate::id::{EngineId, ThreadId, user_of};
 use crate::limits::{GATES, THREADS, WATCHDOGS};
 use crate::object::Object;
@@ -63,9 +63,8 @@ impl Kernel {
         }
         let Some(engine) = EngineId::new(number) else { return };
         let object = &mut self.engines[engine];
-        object.unwatched = true;
-        let until = object.granted + object.watchdog;
-        let state = object.lock.state();
+        let until = object.end_watch();
+        let state = object.lock().state();
         let (Lock::Held(user) | Lock::Draining(user) | Lock::Resetting(user) | Lock::Quarantined(user)) = state else {
             return;
         };
@@ -77,7 +76,7 @@ impl Kernel {
             None => {
                 let gate = self.gates[engine];
                 let Some(user) = gate.user else { return };
-                (object.granted + gate.longest, user)
+                (object.granted() + gate.longest, user)
             }
         };
         let next = match state {
@@ -87,19 +86,19 @@ impl Kernel {
                 if self.is_arbitrated(engine)
                     && let Some(next) = self.look_again(machine, engine, of_cluster, now) =>
             {
-                self.engines[engine].unwatched = false;
+                self.engines[engine].keep_watch();
                 next
             }
             Lock::Held(_) | Lock::Draining(_) => {
                 self.take_away(machine, engine, user);
-                match self.engines[engine].lock.state() {
-                    Lock::Resetting(_) => now + self.engines[engine].reset_bound,
+                match self.engines[engine].lock().state() {
+                    Lock::Resetting(_) => now + self.engines[engine].reset_bound(),
                     _ => return,
                 }
             }
             _ => {
-                if self.engines[engine].lock.quarantine().is_some() {
-                    let thread = user_of(user).and_then(|user| self.engine_users[user].thread);
+                if self.engines[engine].lock_mut().quarantine().is_some() {
+                    let thread = user_of(user).and_then(|user| self.engine_users[user].thread());
                     self.trace(machine, Event::EngineLost, thread, u32::from(engine.number()), 0);
                 }
                 if !self.refuse_waiter(machine, engine, Error::EngineLost) {
@@ -116,10 +115,10 @@ impl Kernel {
         if self.forgets(Planted::EngineWithoutWatchdog) {
             return;
         }
-        let is_held = matches!(self.engines[engine].lock.state(), Lock::Held(_));
+        let is_held = matches!(self.engines[engine].lock().state(), Lock::Held(_));
         let idle = self.is_over(machine, engine, user);
         if is_held || !idle {
-            let thread = user_of(user).and_then(|user| self.engine_users[user].thread);
+            let thread = user_of(user).and_then(|user| self.engine_users[user].thread());
             self.trace(machine, Event::EngineTaken, thread, u32::from(engine.number()), u32::from(!idle));
         }
         if is_held && let Some(user) = user_of(user) {
@@ -129,8 +128,8 @@ impl Kernel {
             self.drained(machine, engine, user);
         }
         let object = &mut self.engines[engine];
-        let bits = if object.lock.expire().is_some() { object.reset_bits } else { 0 };
-        if let Some(interrupt) = object.interrupt
+        let bits = if object.lock_mut().expire().is_some() { object.reset_bits() } else { 0 };
+        if let Some(interrupt) = object.interrupt()
             && let Some(notification) = self.interrupts[interrupt].notification
         {
             self.signal(machine, notification, self.interrupts[interrupt].bits | bits);
@@ -146,9 +145,9 @@ impl Kernel {
         for engine in (0..self.counts.engines).filter_map(EngineId::new) {
             let object = &self.engines[engine];
             if WATCHDOGS
-                && object.interrupt == Some(interrupt)
-                && object.reset_bits == bits
-                && let Lock::Resetting(user) | Lock::Quarantined(user) = object.lock.state()
+                && object.interrupt() == Some(interrupt)
+                && object.reset_bits() == bits
+                && let Lock::Resetting(user) | Lock::Quarantined(user) = object.lock().state()
                 && self.is_over(machine, engine, user)
             {
                 self.drained(machine, engine, user);

@@ -22,36 +22,34 @@ impl Kernel {
     /// Plans a look at `pool`, of which `user` has just been granted a token.
     pub(crate) fn watch_token<M: Machine>(&mut self, machine: &mut M, pool: PoolId, user: PoolUserId) {
         let watch = self.token_watches[pool];
-        self.pool_users[user].lost = false;
-        if !WATCHDOGS || watch.watchdog == Nanoseconds::ZERO {
+        self.pool_users[user].end_loss();
+        if !WATCHDOGS || watch.watchdog() == Nanoseconds::ZERO {
             return;
         }
         let granted = machine.now();
-        self.pool_users[user].granted = granted;
-        if !watch.planned {
-            self.plan_token_look(pool, granted + watch.watchdog);
+        self.pool_users[user].note_grant(granted);
+        if !watch.is_planned() {
+            self.plan_token_look(pool, granted + watch.watchdog());
         }
     }
 
     pub(crate) fn plan_token_look(&mut self, pool: PoolId, at: Instant) {
-        let Some(cluster) = self.token_watches[pool].cluster else { return };
-        self.token_watches[pool].planned = true;
+        let Some(cluster) = self.token_watches[pool].cluster() else { return };
+        self.token_watches[pool].plan();
         self.queue_timeout(cluster, self.token_event(pool), at);
     }
 
     /// Plans a look at `engine`, which `user` has been granted.
     #[cold]
     pub(crate) fn watch(&mut self, engine: EngineId, user: EngineUserId) {
-        let object = &mut self.engines[engine];
-        object.unwatched = false;
-        let until = object.granted + object.watchdog;
+        let until = self.engines[engine].begin_watch();
         self.plan_look(engine, user, until);
     }
 
     #[inline(never)]
     pub(crate) fn plan_look(&mut self, engine: EngineId, user: EngineUserId, at: Instant) {
         // All users are in one cluster.
-        if let Some(cluster) = self.engine_users[user].thread.and_then(|thread| self.threads[thread].cluster) {
+        if let Some(cluster) = self.engine_users[user].thread().and_then(|thread| self.threads[thread].cluster()) {
             self.queue_timeout(cluster, event_of(engine), at);
         }
     }

@@ -21,19 +21,19 @@ use fusee_sched::queue::Queue;
 use fusee_sched::time::{Instant, Nanoseconds};
 
 use crate::Kernel;
+use crate::accelerators::gates::SHARED;
+use crate::accelerators::watches;
 use crate::donation::node_index;
-use crate::fast_calls::token;
-use crate::gates::SHARED;
-use crate::groups::set_of;
 use crate::id::{
     ClusterId, DerivationId, EndpointId, EngineId, EngineUserId, GroupId, LoanId, NotificationId, PoolId, PoolUserId,
     RegionId, ReservationId, ThreadId,
 };
+use crate::ipc::fast_calls::token;
 use crate::limits::{
     COPY_DEPTH_MAX, CREDITS, DERIVATIONS, ENGINE_USERS, GROUPS, NOTIFICATIONS, REGIONS, RESTARTS, THREADS,
 };
-use crate::object::{Cpu, Handle, Object, Payer, PoolUser, Reservation, State, Thread};
-use crate::watches;
+use crate::locks::groups::set_of;
+use crate::object::{Cpu, Handle, Object, Payer, Reservation, State, Thread};
 
 impl Kernel {
     /// Checks every invariant.
@@ -46,19 +46,19 @@ impl Kernel {
         }
         // `on` is a partial injection between threads and CPUs.
         for cpu in self.cpus() {
-            if let Some(thread) = self.cpus[cpu].current
-                && self.threads[thread].on != Some(cpu)
+            if let Some(thread) = self.cpus[cpu].current()
+                && self.threads[thread].on() != Some(cpu)
             {
                 return Err("K2: a CPU's current thread is not on it");
             }
-            if let Some(thread) = self.cpus[cpu].current
-                && self.threads[thread].state != State::Ready
-                && !self.cpus[cpu].needs_reschedule
+            if let Some(thread) = self.cpus[cpu].current()
+                && self.threads[thread].state() != State::Ready
+                && !self.cpus[cpu].needs_reschedule()
             {
                 return Err("K3: a CPU goes on with a thread that may not run");
             }
-            if let Some(reservation) = self.cpus[cpu].running
-                && self.reservations[reservation].on != Some(cpu)
+            if let Some(reservation) = self.cpus[cpu].running()
+                && self.reservations[reservation].on() != Some(cpu)
             {
                 return Err("K4: a reservation runs on two CPUs");
             }
@@ -71,12 +71,12 @@ impl Kernel {
                 self.check_life(thread)?;
             }
             let is_urgent = propagation::is_urgent(self, thread);
-            if self.threads[thread].state != State::Stopped && self.threads[thread].waits.is_urgent() != is_urgent {
+            if self.threads[thread].state() != State::Stopped && self.threads[thread].waits().is_urgent() != is_urgent {
                 return Err("K5: a thread is not known to be as urgent as those who wait for it");
             }
         }
         for cluster in self.cluster_ids() {
-            self.clusters[cluster].schedule.check(self.counts.reservations)?;
+            self.clusters[cluster].schedule().check(self.counts.reservations)?;
         }
         self.check_queues()?;
         self.check_pools()?;
@@ -87,7 +87,7 @@ impl Kernel {
         }
         self.check_shared_pools()?;
         for thread in (0..self.counts.threads).filter_map(ThreadId::new) {
-            if self.threads[thread].state == State::Stopped {
+            if self.threads[thread].state() == State::Stopped {
                 self.check_dead(thread)?;
             }
         }
@@ -96,50 +96,50 @@ impl Kernel {
         self.check_engines()?;
         for reservation in (0..self.counts.reservations).filter_map(ReservationId::new) {
             let object = &self.reservations[reservation];
-            if let Some(runner) = object.runner {
+            if let Some(runner) = object.runner() {
                 let state = &self.threads[runner];
-                if state.state != State::Ready || state.donates_to().is_some() {
+                if state.state() != State::Ready || state.donates_to().is_some() {
                     return Err("K6: a runner that may not run");
                 }
                 if state.chosen() != Some(reservation) {
                     return Err("K7: a runner that chose another reservation");
                 }
-                if object.throttled {
+                if object.is_throttled() {
                     return Err("K8: a runner on a dry reservation");
                 }
             }
-            if object.account.is_dry() && !object.throttled {
+            if object.account().is_dry() && !object.is_throttled() {
                 return Err("K9: a budget ran dry, and nothing was done about it");
             }
-            let is_dead = object.owner.is_none_or(|owner| self.threads[owner].state == State::Stopped);
-            let rests = object.class == Class::RealTime && !object.throttled && object.runner.is_none();
-            if !is_dead && rests != (object.rests != Instant::NEVER) {
+            let is_dead = object.owner().is_none_or(|owner| self.threads[owner].state() == State::Stopped);
+            let rests = object.class() == Class::RealTime && !object.is_throttled() && object.runner().is_none();
+            if !is_dead && rests != (object.rests() != Instant::NEVER) {
                 return Err("R1: a reservation rests without budget or with a runner, or the other way round");
             }
             if CREDITS {
-                let is_early = object.nominal != Instant::NEVER;
-                let job = object.owner.map(|owner| &self.threads[owner].job);
-                let is_active = job.is_some_and(|job| job.active && job.release == object.nominal);
-                let is_planned = object.next_release == object.nominal;
-                if is_early && !(object.begins_early && object.class == Class::Service && is_active && is_planned) {
+                let is_early = object.nominal() != Instant::NEVER;
+                let job = object.owner().map(|owner| self.threads[owner].job());
+                let is_active = job.is_some_and(|job| job.is_active() && job.release() == object.nominal());
+                let is_planned = object.next_release() == object.nominal();
+                if is_early && !(object.begins_early() && object.class() == Class::Service && is_active && is_planned) {
                     return Err("E1: an early job that has ended, is real-time, or is never released");
                 }
-                if object.begins_early && !is_early && object.class != Class::RealTime {
+                if object.begins_early() && !is_early && object.class() != Class::RealTime {
                     return Err("E2: a job that is not early is of class service");
                 }
             }
-            if object.boosted && !object.runner.is_some_and(|runner| propagation::is_urgent(self, runner)) {
+            if object.is_boosted() && !object.runner().is_some_and(|runner| propagation::is_urgent(self, runner)) {
                 return Err("K10: a boost for nobody");
             }
-            let Some(cluster) = object.cluster else { continue };
-            let schedule = &self.clusters[cluster].schedule;
-            if schedule.contains(reservation.index() as u16) != object.runner.is_some() {
+            let Some(cluster) = object.cluster() else { continue };
+            let schedule = self.clusters[cluster].schedule();
+            if schedule.contains(reservation.index() as u16) != object.runner().is_some() {
                 return Err("K11: competing and having a runner differ");
             }
             // The cluster keeps copies of keys; these are the originals.
             let first = schedule.first_ready().and_then(|id| ReservationId::new(id.into()));
             if let Some(first) = first
-                && object.runner.is_some()
+                && object.runner().is_some()
                 && (object.competing_key() < self.reservations[first].competing_key())
                     != schedule.link_of(reservation.index() as u16).is_some()
             {
@@ -148,7 +148,9 @@ impl Kernel {
         }
         for cpu in self.cpus() {
             let state = &self.cpus[cpu];
-            if state.entered && state.charged.0 + state.kernel.0 + state.idle.0 != state.mark.since(state.since).0 {
+            if state.has_entered()
+                && state.charged().0 + state.kernel().0 + state.idle().0 != state.mark().since(state.since()).0
+            {
                 return Err("K13: the sum of charges is not the sum of time");
             }
         }
@@ -162,20 +164,20 @@ impl Kernel {
     pub fn check_settled(&self) -> Result<(), &'static str> {
         for cpu in self.cpus() {
             let state = &self.cpus[cpu];
-            let Some(cluster) = state.cluster.filter(|_| state.entered) else { continue };
-            let linked = self.clusters[cluster].schedule.linked(cpu).and_then(|id| ReservationId::new(id.into()));
-            if linked.and_then(|linked| self.reservations[linked].runner) != state.current {
+            let Some(cluster) = state.cluster().filter(|_| state.has_entered()) else { continue };
+            let linked = self.clusters[cluster].schedule().linked(cpu).and_then(|id| ReservationId::new(id.into()));
+            if linked.and_then(|linked| self.reservations[linked].runner()) != state.current() {
                 return Err("K14: a CPU does not run what it is linked to");
             }
-            if state.payer != linked.map_or(Payer::Idle, Payer::Reservation) {
+            if state.payer() != linked.map_or(Payer::Idle, Payer::Reservation) {
                 return Err("K15: what runs is paid by another");
             }
-            if linked.is_some_and(|linked| state.mark + self.reservations[linked].account.left < state.armed) {
+            if linked.is_some_and(|linked| state.mark() + self.reservations[linked].account().left < state.armed()) {
                 return Err("K16: a timer that fires after the budget ran dry");
             }
             let object = &self.clusters[cluster];
             let first = |queue: &Queue<THREADS>| queue.first().map_or(Instant::NEVER, |(key, _)| key.instant());
-            if object.timekeeper == cpu && first(&object.events).min(first(&object.timeouts)) < state.armed {
+            if object.timekeeper() == cpu && first(object.events()).min(first(object.timeouts())) < state.armed() {
                 return Err("K17: a timer that fires after an event was due");
             }
         }
@@ -186,26 +188,28 @@ impl Kernel {
     fn check_queues(&self) -> Result<(), &'static str> {
         for endpoint in (0..self.counts.endpoints).filter_map(EndpointId::new) {
             let object = &self.endpoints[endpoint];
-            for (place, caller) in object.callers.iter().enumerate() {
-                if self.threads[*caller].state != State::Calling(endpoint) || object.callers[..place].contains(caller) {
+            for (place, caller) in object.callers().iter().enumerate() {
+                if self.threads[*caller].state() != State::Calling(endpoint)
+                    || object.callers()[..place].contains(caller)
+                {
                     return Err("K18: a queued caller that does not call");
                 }
-                let own = object.server.and_then(|server| self.threads[server].own);
-                if self.threads[*caller].sends && own.is_none_or(|own| self.reservations[own].only_for_start) {
+                let own = object.server().and_then(|server| self.threads[server].own());
+                if self.threads[*caller].sends() && own.is_none_or(|own| self.reservations[own].is_only_for_start()) {
                     return Err("K68: a queued request that nobody pays for");
                 }
             }
-            if let Some(server) = object.server
-                && self.threads[server].state == State::Receiving(endpoint)
-                && !object.callers.is_empty()
+            if let Some(server) = object.server()
+                && self.threads[server].state() == State::Receiving(endpoint)
+                && !object.callers().is_empty()
             {
                 return Err("K19: a server receives while a caller queues");
             }
         }
         for notification in (0..self.counts.notifications).filter_map(NotificationId::new) {
             let object = &self.notifications[notification];
-            let Some(waiter) = object.waiter else { continue };
-            if self.threads[waiter].state != State::Waiting(notification) || object.bits != 0 {
+            let Some(waiter) = object.waiter() else { continue };
+            if self.threads[waiter].state() != State::Waiting(notification) || object.bits() != 0 {
                 return Err("K20: a waiter of bits that are set, or that does not wait");
             }
         }
@@ -218,11 +222,11 @@ impl Kernel {
         for pool in (0..self.counts.pools).filter_map(PoolId::new) {
             for request in self.pools[pool].requests() {
                 let user = PoolUserId::new(usize::from(request.user));
-                let of = user.and_then(|user| Some((user, self.pool_users[user].thread?)));
-                let Some((user, thread)) = of.filter(|(user, _)| self.pool_users[*user].pool == Some(pool)) else {
+                let of = user.and_then(|user| Some((user, self.pool_users[user].thread()?)));
+                let Some((user, thread)) = of.filter(|(user, _)| self.pool_users[*user].pool() == Some(pool)) else {
                     return Err("K21: a request of nobody who uses the pool");
                 };
-                let state = self.threads[thread].state;
+                let state = self.threads[thread].state();
                 let waits = matches!(state, State::AwaitingToken { user: one, .. } if one == user);
                 let holds = self.pools[pool].held_by(request.user).is_some();
                 if waits == holds {
@@ -238,25 +242,27 @@ impl Kernel {
             }
         }
         for engine in (0..self.counts.engines).filter_map(EngineId::new) {
-            if let Lock::Held(user) = self.engines[engine].lock.state()
+            if let Lock::Held(user) = self.engines[engine].lock().state()
                 && let Some(user) = EngineUserId::new(usize::from(user))
-                && let Some(thread) = self.engine_users[user].thread
+                && let Some(thread) = self.engine_users[user].thread()
             {
                 counts[thread.index()].0 += 1;
             }
         }
         for thread in (0..self.counts.threads).filter_map(ThreadId::new) {
             let state = &self.threads[thread];
-            if counts[thread.index()] != (state.holds, state.requests) {
+            if counts[thread.index()] != (state.holds(), state.requests()) {
                 return Err("K24: a thread holds another number of engines and tokens than it is known to");
             }
-            if let State::AwaitingToken { user, refused } = state.state
-                && (self.pool_users[user].thread != Some(thread) || state.requests == 0 || refused && !state.timed)
+            if let State::AwaitingToken { user, refused } = state.state()
+                && (self.pool_users[user].thread() != Some(thread)
+                    || state.requests() == 0
+                    || refused && !state.is_timed())
             {
                 return Err("K25: a thread waits for a token that it has not asked for, or in vain");
             }
-            if let State::AwaitingGroup { group, refused } = state.state
-                && (self.groups[group].request_of(node_index(thread)).is_none() || refused && !state.timed)
+            if let State::AwaitingGroup { group, refused } = state.state()
+                && (self.groups[group].request_of(node_index(thread)).is_none() || refused && !state.is_timed())
             {
                 return Err("K26: a thread waits for engines that it has not asked for, or in vain");
             }
@@ -268,15 +274,15 @@ impl Kernel {
     fn check_rests(&self) -> Result<(), &'static str> {
         for cluster in self.cluster_ids() {
             let mut before = None;
-            for waiter in &self.clusters[cluster].waiting {
+            for waiter in self.clusters[cluster].waiting() {
                 let listed = ReservationId::new(usize::from(waiter.reservation)).map(|id| &self.reservations[id]);
-                let Some(listed) = listed.filter(|one| one.rests != Instant::NEVER) else {
+                let Some(listed) = listed.filter(|one| one.rests() != Instant::NEVER) else {
                     return Err("R2: a reservation that does not rest waits");
                 };
-                if before > Some(listed.key) {
+                if before > Some(listed.key()) {
                     return Err("R3: those that wait are not in order");
                 }
-                before = Some(listed.key);
+                before = Some(listed.key());
             }
         }
         Ok(())
@@ -286,13 +292,13 @@ impl Kernel {
     fn check_tokens(&self) -> Result<(), &'static str> {
         for pool in (0..self.counts.pools).filter_map(PoolId::new) {
             let watch = self.token_watches[pool];
-            let Some(cluster) = watch.cluster else { continue };
-            let look = self.clusters[cluster].timeouts.key_of(self.token_event(pool));
-            if look.is_some() != watch.planned {
+            let Some(cluster) = watch.cluster() else { continue };
+            let look = self.clusters[cluster].timeouts().key_of(self.token_event(pool));
+            if look.is_some() != watch.is_planned() {
                 return Err("K27: a pool does not know whether a look at it is planned");
             }
             let Some((_, granted)) = self.oldest_grant(pool) else { continue };
-            if look.is_none_or(|look| look.instant() > granted + watch.watchdog) {
+            if look.is_none_or(|look| look.instant() > granted + watch.watchdog()) {
                 return Err("T1: a token is not looked at in time");
             }
         }
@@ -303,30 +309,32 @@ impl Kernel {
     fn check_shared_pools(&self) -> Result<(), &'static str> {
         for thread in (0..self.counts.threads).filter_map(ThreadId::new) {
             let state = &self.threads[thread];
-            let record =
-                state.cluster.filter(|_| state.jobs_are_recorded).map(|cluster| self.pending_jobs[cluster].pending());
+            let record = state
+                .cluster()
+                .filter(|_| state.jobs_are_recorded())
+                .map(|cluster| self.pending_jobs[cluster].pending());
             let job = record.and_then(|record| record.iter().find(|job| job.user == node_index(thread)));
-            if state.state == State::Donating
-                && (job.is_none_or(|job| job.donee.is_none()) || state.waits.waits_for().is_none())
+            if state.state() == State::Donating
+                && (job.is_none_or(|job| job.donee.is_none()) || state.waits().waits_for().is_none())
             {
                 return Err("K28: a thread donates to nobody");
             }
-            if let State::AwaitingTurn { due: true, .. } = state.state
-                && !state.timed
+            if let State::AwaitingTurn { due: true, .. } = state.state()
+                && !state.is_timed()
             {
                 return Err("K29: a turn of which nobody is told");
             }
             let users = (0..self.counts.pool_users).filter_map(PoolUserId::new);
             let asks = |user: &PoolUserId| {
-                let PoolUser { pool: Some(pool), thread: Some(of), .. } = self.pool_users[*user] else { return false };
+                let Some((pool, of)) = self.pool_user(*user) else { return false };
                 let mut requests = self.pools[pool].requests().iter();
                 of == thread
                     && self.is_shared(pool)
                     && requests.any(|request| usize::from(request.user) == user.index())
             };
             let requests = users.filter(asks).count();
-            let has_budget = state.own.is_some_and(|own| !self.reservations[own].throttled);
-            let is_pending = state.jobs_are_recorded && state.job.active && (has_budget || requests != 0);
+            let has_budget = state.own().is_some_and(|own| !self.reservations[own].is_throttled());
+            let is_pending = state.jobs_are_recorded() && state.job().is_active() && (has_budget || requests != 0);
             if is_pending != job.is_some() {
                 return Err("K30: a job is pending and not in the record, or the other way round");
             }
@@ -345,18 +353,18 @@ impl Kernel {
             let Some(thread) = ThreadId::new(usize::from(request.user)) else {
                 return Err("K32: a request for engines of nobody");
             };
-            let state = self.threads[thread].state;
+            let state = self.threads[thread].state();
             let waits = matches!(state, State::AwaitingGroup { group: of, .. } if of == group);
             if waits == (request.waits == Waits::Not) {
                 return Err("K33: a thread holds engines and waits for them, or neither");
             }
         }
         let members = (0..self.counts.engines).filter_map(EngineId::new);
-        for engine in members.filter(|engine| self.engines[*engine].group == Some(group)) {
-            let lock = &self.engines[engine].lock;
+        for engine in members.filter(|engine| self.engines[*engine].group() == Some(group)) {
+            let lock = self.engines[engine].lock();
             let holder = match lock.state() {
                 Lock::Held(user) => {
-                    EngineUserId::new(usize::from(user)).and_then(|user| self.engine_users[user].thread)
+                    EngineUserId::new(usize::from(user)).and_then(|user| self.engine_users[user].thread())
                 }
                 _ => None,
             };
@@ -377,32 +385,32 @@ impl Kernel {
     fn check_dead(&self, thread: ThreadId) -> Result<(), &'static str> {
         let state = &self.threads[thread];
         let mut reservations = (0..self.counts.reservations).filter_map(ReservationId::new);
-        if state.donates_to().is_some() || reservations.any(|one| self.reservations[one].runner == Some(thread)) {
+        if state.donates_to().is_some() || reservations.any(|one| self.reservations[one].runner() == Some(thread)) {
             return Err("K35: a dead thread lends, or runs");
         }
-        if let Some(own) = state.own
-            && self.reservations[own].next_release.min(self.reservations[own].replenish_at) != Instant::NEVER
+        if let Some(own) = state.own()
+            && self.reservations[own].next_release().min(self.reservations[own].replenish_at()) != Instant::NEVER
         {
             return Err("K36: a dead thread has a release or a replenishment before it");
         }
         let queued =
-            state.cluster.is_some_and(|cluster| self.clusters[cluster].timeouts.contains(thread.index() as u16));
-        if queued != state.timed {
+            state.cluster().is_some_and(|cluster| self.clusters[cluster].timeouts().contains(thread.index() as u16));
+        if queued != state.is_timed() {
             return Err("K37: a death that goes on without being planned");
         }
         let calls = |endpoint: &EndpointId| {
             let object = &self.endpoints[*endpoint];
-            object.server == Some(thread) && !object.callers.is_empty()
+            object.server() == Some(thread) && !object.callers().is_empty()
         };
         // A thread that calls or waits donates, unless it sends.
-        let is_waited_for = !state.waits.is_alone()
-            || state.slots.iter().any(|slot| slot.client.is_some())
+        let is_waited_for = !state.waits().is_alone()
+            || state.slots().iter().any(|slot| slot.client().is_some())
             || (0..self.counts.endpoints).filter_map(EndpointId::new).any(|endpoint| calls(&endpoint));
-        if !queued && (is_waited_for || state.holds != 0) {
+        if !queued && (is_waited_for || state.holds() != 0) {
             return Err("K38: somebody waits for the dead, and nobody will tell");
         }
         let is_told = RESTARTS && self.lives[thread].is_told;
-        if RESTARTS && !queued && !is_told || is_told && state.on.is_some() {
+        if RESTARTS && !queued && !is_told || is_told && state.on().is_some() {
             return Err("L2: the end of a thread is not told, or was before it had left its CPU");
         }
         Ok(())
@@ -411,15 +419,15 @@ impl Kernel {
     /// A thread that has begun again and has not told so does what comes before that.
     fn check_life(&self, thread: ThreadId) -> Result<(), &'static str> {
         let (life, state) = (&self.lives[thread], &self.threads[thread]);
-        if life.is_told && state.state != State::Stopped {
+        if life.is_told && state.state() != State::Stopped {
             return Err("L2: the end of a thread that lives is told");
         }
-        let waits_for_work = matches!(state.state, State::Receiving(_) | State::Waiting(_) | State::BetweenJobs);
-        if life.is_starting && (waits_for_work || !state.job.signalled || state.state == State::Stopped) {
+        let waits_for_work = matches!(state.state(), State::Receiving(_) | State::Waiting(_) | State::BetweenJobs);
+        if life.is_starting && (waits_for_work || !state.job().is_signalled() || state.state() == State::Stopped) {
             return Err("L1: a thread waits for work before it has said that it is up");
         }
-        if let Some(own) = state.own {
-            let (account, declared) = (&self.reservations[own].account, (life.budget, life.period));
+        if let Some(own) = state.own() {
+            let (account, declared) = (self.reservations[own].account(), (life.budget, life.period));
             let is_declared = (account.budget, account.period) == declared;
             if !is_declared && (!life.is_dormant || account.budget > declared.0 || account.period < declared.1) {
                 return Err("L4: a budget that the manifest does not declare");
@@ -480,14 +488,14 @@ impl Kernel {
     fn check_loans(&self) -> Result<(), &'static str> {
         let mut loans = 0;
         for server in (0..self.counts.threads).filter_map(ThreadId::new) {
-            for (index, slot) in self.threads[server].slots.iter().enumerate() {
-                let Some(region) = slot.loan.map(LoanId::region) else { continue };
+            for (index, slot) in self.threads[server].slots().iter().enumerate() {
+                let Some(region) = slot.loan().map(LoanId::region) else { continue };
                 loans += 1;
                 if self.regions[region].lent_to != Some(server) {
                     return Err("K46: a reply slot with a loan that was made to another");
                 }
-                let Some(client) = slot.client else { return Err("K47: a loan that outlived its call") };
-                if self.threads[client].state != (State::AwaitingReply { server, slot: index as u8 }) {
+                let Some(client) = slot.client() else { return Err("K47: a loan that outlived its call") };
+                if self.threads[client].state() != (State::AwaitingReply { server, slot: index as u8 }) {
                     return Err("K48: a region is lent by a client that does not wait");
                 }
                 if propagation::has_lent(self, client, server) {
@@ -508,17 +516,17 @@ impl Kernel {
         for engine in (0..self.counts.engines).filter_map(EngineId::new) {
             let object = &self.engines[engine];
             let event = watches::event_of(engine);
-            let look = self.cluster_ids().find_map(|cluster| self.clusters[cluster].timeouts.key_of(event));
-            let is_watched = object.watchdog != Nanoseconds::ZERO;
-            if is_watched && !object.unwatched && look.is_none() {
+            let look = self.cluster_ids().find_map(|cluster| self.clusters[cluster].timeouts().key_of(event));
+            let is_watched = object.watchdog() != Nanoseconds::ZERO;
+            if is_watched && !object.is_unwatched() && look.is_none() {
                 return Err("K51: an engine does not know whether a look at it is planned");
             }
-            let latest = match object.lock.state() {
+            let latest = match object.lock().state() {
                 Lock::Free => Instant::NEVER,
                 _ if !is_watched => Instant::NEVER,
                 Lock::Held(SHARED) => Instant::NEVER,
-                Lock::Draining(SHARED) => object.granted + self.gates[engine].longest,
-                Lock::Held(_) | Lock::Draining(_) => object.granted + object.watchdog,
+                Lock::Draining(SHARED) => object.granted() + self.gates[engine].longest,
+                Lock::Held(_) | Lock::Draining(_) => object.granted() + object.watchdog(),
                 Lock::Quarantined(_) if self.drain_waiter(engine).is_none() => Instant::NEVER,
                 // The bound counts from the instant of the watchdog, which comes late at times.
                 Lock::Resetting(_) | Lock::Quarantined(_) => Instant(Instant::NEVER.0 - 1),
@@ -526,16 +534,16 @@ impl Kernel {
             if latest != Instant::NEVER && look.is_none_or(|look| look.instant() > latest) {
                 return Err("K52: a watched engine is not looked at in time");
             }
-            let of_class = object.lock.state() == Lock::Held(SHARED);
-            if of_class && (!self.has_gate(engine) || !object.lock.waiters().is_empty()) {
+            let of_class = object.lock().state() == Lock::Held(SHARED);
+            if of_class && (!self.has_gate(engine) || !object.lock().waiters().is_empty()) {
                 return Err(
                     "K53: clients without a lock have an engine that is not theirs, or that somebody waits for",
                 );
             }
-            if self.has_gate(engine) && object.lock.state() == Lock::Free && !self.may_stay_shut(engine) {
+            if self.has_gate(engine) && object.lock().state() == Lock::Free && !self.may_stay_shut(engine) {
                 return Err("K54: an engine that nobody wants is nobody's");
             }
-            if !is_watched && matches!(object.lock.state(), Lock::Resetting(_) | Lock::Quarantined(_)) {
+            if !is_watched && matches!(object.lock().state(), Lock::Resetting(_) | Lock::Quarantined(_)) {
                 return Err("K55: an engine without a watchdog is reset");
             }
             self.check_key(engine)?;
@@ -549,10 +557,10 @@ impl Kernel {
         if user.is_some() != (self.keyed >> engine.index() & 1 != 0) {
             return Err("K65: a device is told the keys of others than those that have its engine");
         }
-        let Some((user, thread)) = user.and_then(|user| Some((user, self.engine_users[user].thread?))) else {
+        let Some((user, thread)) = user.and_then(|user| Some((user, self.engine_users[user].thread()?))) else {
             return Ok(());
         };
-        if self.engine_users[user].key != self.key_word(thread) {
+        if self.engine_users[user].key() != self.key_word(thread) {
             return Err("K66: a device that decides does not know the key of a job");
         }
         Ok(())
@@ -561,18 +569,18 @@ impl Kernel {
     /// Whether a gate may be shut although the engine is free: its driver or its sharer is dead, or a request of its group waits for another engine, too.
     fn may_stay_shut(&self, engine: EngineId) -> bool {
         let object = &self.engines[engine];
-        let is_dead = object.driver.is_none_or(|driver| self.threads[driver].state == State::Stopped);
+        let is_dead = object.driver().is_none_or(|driver| self.threads[driver].state() == State::Stopped);
         is_dead
             || self.has_lost_sharer(engine)
-            || object.group.is_some_and(|group| self.groups[group].is_wanted(engine.index() as u8))
+            || object.group().is_some_and(|group| self.groups[group].is_wanted(engine.index() as u8))
     }
 
     /// Which reply slots are taken is known.
     fn check_slots(&self, thread: ThreadId) -> Result<(), &'static str> {
         let state = &self.threads[thread];
-        let taken = state.slots.iter().enumerate().skip(1).filter(|(_, slot)| slot.client.is_some());
+        let taken = state.slots().iter().enumerate().skip(1).filter(|(_, slot)| slot.client().is_some());
         let taken = taken.fold(0, |taken, (slot, _)| taken | 1 << slot);
-        if taken == state.others_taken {
+        if taken == state.others_taken() {
             Ok(())
         } else {
             Err("K57: a reply slot is taken that is not known to be, or the other way round")
@@ -582,8 +590,8 @@ impl Kernel {
     /// Who waits with a store has asked a server about it.
     fn check_store(&self, thread: ThreadId) -> Result<(), &'static str> {
         let state = &self.threads[thread];
-        let asks = matches!(state.state, State::Calling(_) | State::AwaitingReply { .. } | State::Stopped);
-        if state.stores.is_some() && (!asks || state.sends || state.timed && state.state != State::Stopped) {
+        let asks = matches!(state.state(), State::Calling(_) | State::AwaitingReply { .. } | State::Stopped);
+        if state.store().is_some() && (!asks || state.sends() || state.is_timed() && state.state() != State::Stopped) {
             return Err("K56: a store to a doorbell waits for nobody, or not for long");
         }
         Ok(())
@@ -591,26 +599,26 @@ impl Kernel {
 
     /// A thread knows how many engines it has lost, and neither holds one of them nor waits for it.
     fn check_losses(&self, thread: ThreadId) -> Result<(), &'static str> {
-        let (mut next, mut losses) = (self.threads[thread].uses, 0);
+        let (mut next, mut losses) = (self.threads[thread].uses(), 0);
         while let Some(user) = next {
             let object = &self.engine_users[user];
-            next = object.next;
-            if !object.lost {
+            next = object.next();
+            if !object.is_lost() {
                 continue;
             }
-            if object.is_plain {
+            if object.is_plain() {
                 return Err("K56: a lost engine can be acquired by the fast path");
             }
             losses += 1;
-            let lock = object.engine.map(|engine| &self.engines[engine].lock);
+            let lock = object.engine().map(|engine| self.engines[engine].lock());
             let number = user.index() as u16;
             if lock.is_some_and(|lock| lock.state() == Lock::Held(number) || lock.waiters().contains(&number)) {
                 return Err("K57: a thread has lost an engine, and holds it or waits for it");
             }
         }
-        let known = usize::from(self.threads[thread].losses);
+        let known = usize::from(self.threads[thread].losses());
         // The death of a thread goes through its uses of engines, and takes those it has seen from the list.
-        if losses == known || losses < known && self.threads[thread].state == State::Stopped {
+        if losses == known || losses < known && self.threads[thread].state() == State::Stopped {
             Ok(())
         } else {
             Err("K58: a thread does not know how many engines it has lost")
@@ -620,29 +628,30 @@ impl Kernel {
     fn check_thread(&self, thread: ThreadId) -> Result<(), &'static str> {
         let state = &self.threads[thread];
         self.check_losses(thread)?;
-        if let Some(cpu) = state.on
-            && self.cpus[cpu].current != Some(thread)
+        if let Some(cpu) = state.on()
+            && self.cpus[cpu].current() != Some(thread)
         {
             return Err("K59: a thread is on a CPU that runs another");
         }
-        if state.state == State::Ready && state.donates_to().is_some() {
+        if state.state() == State::Ready && state.donates_to().is_some() {
             return Err("K60: a thread that runs donates");
         }
-        if (state.state == State::Ready || state.donates_to().is_some()) && state.chosen() != self.rule(thread) {
+        if (state.state() == State::Ready || state.donates_to().is_some()) && state.chosen() != self.rule(thread) {
             return Err("K61: the chosen reservation is not the best");
         }
-        if state.state == State::Ready
+        if state.state() == State::Ready
             && let Some(chosen) = state.chosen()
-            && self.reservations[chosen].runner != Some(thread)
+            && self.reservations[chosen].runner() != Some(thread)
         {
             return Err("K62: a ready thread does not run on what it chose");
         }
-        let queued = match state.state {
-            State::Calling(endpoint) => self.endpoints[endpoint].callers.contains(&thread),
+        let queued = match state.state() {
+            State::Calling(endpoint) => self.endpoints[endpoint].callers().contains(&thread),
             State::AwaitingReply { server, slot } => {
-                self.threads[server].slots.get(usize::from(slot)).is_some_and(|slot| slot.client == Some(thread))
+                let slots = self.threads[server].slots();
+                slots.get(usize::from(slot)).is_some_and(|slot| slot.client() == Some(thread))
             }
-            State::Waiting(notification) => self.notifications[notification].waiter == Some(thread),
+            State::Waiting(notification) => self.notifications[notification].waiter() == Some(thread),
             _ => true,
         };
         if !queued {
@@ -659,32 +668,32 @@ impl Kernel {
         let donors = (0..self.counts.threads).filter_map(ThreadId::new);
         let donors = donors.filter(|donor| self.threads[*donor].donates_to() == Some(thread));
         let offers = || donors.clone().filter_map(|donor| self.threads[donor].chosen());
-        let cluster_of = |reservation: ReservationId| self.reservations[reservation].cluster;
+        let cluster_of = |reservation: ReservationId| self.reservations[reservation].cluster();
         let makes = |cluster: &Option<ClusterId>| offers().any(|offer| cluster_of(offer) == *cluster);
-        let own = self.threads[thread].own.filter(|one| !self.reservations[*one].throttled);
-        let served = self.threads[thread].waits.serving().and_then(|client| self.threads[client].chosen());
+        let own = self.threads[thread].own().filter(|one| !self.reservations[*one].is_throttled());
+        let served = self.threads[thread].waits().serving().and_then(|client| self.threads[client].chosen());
         let cluster = served
             .map(cluster_of)
             .or_else(|| own.map(cluster_of).filter(makes))
             .or_else(|| offers().map(cluster_of).min());
         let Some(cluster) = cluster else { return own };
         let all = offers().chain(own).filter(|offer| cluster_of(*offer) == cluster);
-        all.min_by_key(|offer| self.reservations[*offer].key)
+        all.min_by_key(|offer| self.reservations[*offer].key())
     }
 
     /// The thread that `thread` must donate to, by what it waits for.
     fn donee(&self, thread: ThreadId) -> Option<ThreadId> {
         let state = &self.threads[thread];
-        let donee = match state.state {
-            State::Calling(endpoint) if !state.sends => self.endpoints[endpoint].server,
+        let donee = match state.state() {
+            State::Calling(endpoint) if !state.sends() => self.endpoints[endpoint].server(),
             State::AwaitingReply { server, .. } => Some(server),
-            State::Waiting(notification) => self.notifications[notification].bound,
+            State::Waiting(notification) => self.notifications[notification].bound(),
             State::Acquiring(user) => {
-                self.engine_users[user].engine.and_then(|engine| self.engine_lends(engine, thread))
+                self.engine_users[user].engine().and_then(|engine| self.engine_lends(engine, thread))
             }
             // It lends from the start, if ever.
             State::Donating | State::AwaitingTurn { .. } => {
-                self.release_donee(thread).filter(|_| state.waits.waits_for().is_some())
+                self.release_donee(thread).filter(|_| state.waits().waits_for().is_some())
             }
             _ => self.lock_donee(thread),
         };
@@ -746,8 +755,8 @@ impl Kernel {
     /// The client that a reply of `server` through `reply` would answer.
     #[must_use]
     pub fn client_of(&self, server: ThreadId, reply: u64) -> Option<ThreadId> {
-        let mut slots = self.threads[server].slots.iter().enumerate();
-        slots.find(|(index, slot)| token(*index, slot.generation) == reply).and_then(|(_, slot)| slot.client)
+        let mut slots = self.threads[server].slots().iter().enumerate();
+        slots.find(|(index, slot)| token(*index, slot.generation()) == reply).and_then(|(_, slot)| slot.client())
     }
 
     /// Feeds everything that decides what the kernel will do: instants as seen from `now`, turns as an order.
@@ -771,22 +780,22 @@ impl Kernel {
         };
         for cpu in self.cpus() {
             let state = &self.cpus[cpu];
-            hasher.write_u8(u8::from(state.entered) | u8::from(state.needs_reschedule) << 1);
-            if state.entered {
-                hasher.write_u16(thread_number(state.current));
-                hasher.write_u16(number(state.running));
-                hasher.write_u16(match state.payer {
+            hasher.write_u8(u8::from(state.has_entered()) | u8::from(state.needs_reschedule()) << 1);
+            if state.has_entered() {
+                hasher.write_u16(thread_number(state.current()));
+                hasher.write_u16(number(state.running()));
+                hasher.write_u16(match state.payer() {
                     Payer::Idle => 0,
                     Payer::Kernel => u16::MAX,
                     Payer::Reservation(reservation) => reservation.number(),
                 });
-                hasher.write_u64(from_now(state.mark));
-                hasher.write_u64(from_now(state.armed));
+                hasher.write_u64(from_now(state.mark()));
+                hasher.write_u64(from_now(state.armed()));
             }
         }
         for thread in (0..self.counts.threads).filter_map(ThreadId::new) {
             let state = &self.threads[thread];
-            let (kind, what, slot) = match state.state {
+            let (kind, what, slot) = match state.state() {
                 State::Dormant => (0, 0, 0),
                 State::Ready => (1, 0, 0),
                 State::Receiving(endpoint) => (2, endpoint.number(), 0),
@@ -805,35 +814,35 @@ impl Kernel {
             hasher.write_u8(kind);
             hasher.write_u8(slot);
             hasher.write_u16(what);
-            hasher.write_u8(cpu_number(state.on));
-            hasher.write_u8(cpu_number(state.last_cpu));
-            hasher.write_u8(u8::from(state.timed) | state.holds << 1);
-            hasher.write_u8(u8::from(state.waits.is_urgent()));
+            hasher.write_u8(cpu_number(state.on()));
+            hasher.write_u8(cpu_number(state.last_cpu()));
+            hasher.write_u8(u8::from(state.is_timed()) | state.holds() << 1);
+            hasher.write_u8(u8::from(state.waits().is_urgent()));
             let boost = &self.boosts[thread];
             if boost.budget != Nanoseconds::ZERO {
                 hash_account(boost, hasher);
             }
-            if state.state == State::Stopped {
+            if state.state() == State::Stopped {
                 // How far its death has come.
-                hasher.write_u16(state.serves.map_or(0, EndpointId::number));
-                hasher.write_u16(state.signals.map_or(0, NotificationId::number));
-                hasher.write_u16(state.uses.map_or(0, EngineUserId::number));
-                hasher.write_u16(state.tokens.map_or(0, PoolUserId::number));
+                hasher.write_u16(state.serves().map_or(0, EndpointId::number));
+                hasher.write_u16(state.signals().map_or(0, NotificationId::number));
+                hasher.write_u16(state.uses().map_or(0, EngineUserId::number));
+                hasher.write_u16(state.tokens().map_or(0, PoolUserId::number));
             }
-            if matches!(state.state, State::Calling(_)) {
-                hasher.write_u8(u8::from(state.sends));
-                hasher.write_u32(state.badge);
+            if matches!(state.state(), State::Calling(_)) {
+                hasher.write_u8(u8::from(state.sends()));
+                hasher.write_u32(state.badge());
             }
-            hasher.write_u64(state.stores.map_or(u64::MAX, u64::from));
-            hasher.write_u16(number(state.own));
-            let queues = matches!(state.state, State::Calling(_) | State::Acquiring(_));
-            let counts = queues || state.state == State::Ready || state.donates_to().is_some();
+            hasher.write_u64(state.store().map_or(u64::MAX, u64::from));
+            hasher.write_u16(number(state.own()));
+            let queues = matches!(state.state(), State::Calling(_) | State::Acquiring(_));
+            let counts = queues || state.state() == State::Ready || state.donates_to().is_some();
             hasher.write_u16(if counts { number(state.chosen()) } else { 0 });
             hasher.write_u16(thread_number(state.donates_to()));
-            hasher.write_u16(thread_number(state.waits.serving()));
-            for slot in &state.slots {
-                hasher.write_u16(thread_number(slot.client));
-                hasher.write_u16(slot.loan.map_or(0, LoanId::number));
+            hasher.write_u16(thread_number(state.waits().serving()));
+            for slot in state.slots() {
+                hasher.write_u16(thread_number(slot.client()));
+                hasher.write_u16(slot.loan().map_or(0, LoanId::number));
             }
             for (slot, handle) in self.handles[thread].iter().enumerate() {
                 // Handles of the manifest stay as they are until they are given up or copied from.
@@ -858,59 +867,62 @@ impl Kernel {
                     }
                 }
             }
-            let job = &state.job;
-            hasher.write_u8(u8::from(job.active) | u8::from(job.signalled) << 1);
-            hasher.write_u64(if job.active { from_now(job.deadline) } else { 0 });
-            hasher.write_u64(job.queued.map_or(u64::MAX, from_now));
-            hasher.write_u8(job.queued_after);
-            for number in 0..job.sporadic.count {
-                hasher.write_u64(self.releases.get(job.sporadic.place(number)).map_or(0, |release| from_now(*release)));
+            let job = state.job();
+            hasher.write_u8(u8::from(job.is_active()) | u8::from(job.is_signalled()) << 1);
+            hasher.write_u64(if job.is_active() { from_now(job.deadline()) } else { 0 });
+            hasher.write_u64(job.queued().map_or(u64::MAX, from_now));
+            hasher.write_u8(job.queued_after());
+            for number in 0..job.sporadic().count() {
+                hasher
+                    .write_u64(self.releases.get(job.sporadic().place(number)).map_or(0, |release| from_now(*release)));
             }
             // The tie-break of the next key follows from it.
-            hasher.write_i64(job.lateness);
+            hasher.write_i64(job.lateness());
         }
         for reservation in (0..self.counts.reservations).filter_map(ReservationId::new) {
             let object = &self.reservations[reservation];
-            hasher.write_u16(thread_number(object.owner));
-            hasher.write_u16(thread_number(object.runner));
+            hasher.write_u16(thread_number(object.owner()));
+            hasher.write_u16(thread_number(object.runner()));
             if RESTARTS {
-                hasher.write_u64(object.account.budget.0);
-                hasher.write_u64(object.account.period.0);
+                hasher.write_u64(object.account().budget.0);
+                hasher.write_u64(object.account().period.0);
             }
-            hasher.write_u8(cpu_number(object.on));
-            hasher.write_u8(u8::from(object.throttled) | (object.release as u8) << 1 | u8::from(object.boosted) << 4);
-            hasher.write_u64(match (object.class, object.point) {
-                (Class::RealTime, PriorityPoint::AfterRelease(_)) => from_now(object.key.instant()),
-                (Class::RealTime, PriorityPoint::Constant(_)) => object.key.instant().0,
+            hasher.write_u8(cpu_number(object.on()));
+            hasher.write_u8(
+                u8::from(object.is_throttled()) | (object.release() as u8) << 1 | u8::from(object.is_boosted()) << 4,
+            );
+            hasher.write_u64(match (object.class(), object.point()) {
+                (Class::RealTime, PriorityPoint::AfterRelease(_)) => from_now(object.key().instant()),
+                (Class::RealTime, PriorityPoint::Constant(_)) => object.key().instant().0,
                 _ => {
                     let all = (0..self.counts.reservations).filter_map(ReservationId::new);
-                    all.filter(|other| self.reservations[*other].key < object.key).count() as u64
+                    all.filter(|other| self.reservations[*other].key() < object.key()).count() as u64
                 }
             });
-            hash_account(&object.account, hasher);
-            for at in [object.next_release, object.replenish_at, object.earliest_release, object.rests] {
+            hash_account(object.account(), hasher);
+            for at in [object.next_release(), object.replenish_at(), object.earliest_release(), object.rests()] {
                 hasher.write_u64(from_now(at));
             }
-            hasher.write_u64(object.suspended.0);
-            if CREDITS && object.nominal != Instant::NEVER {
-                hasher.write_u64(from_now(object.nominal));
+            hasher.write_u64(object.suspended().0);
+            if CREDITS && object.nominal() != Instant::NEVER {
+                hasher.write_u64(from_now(object.nominal()));
                 hash_account(&self.set_aside[reservation], hasher);
             }
-            let place = object.cluster.map(|cluster| {
-                let schedule = &self.clusters[cluster].schedule;
+            let place = object.cluster().map(|cluster| {
+                let schedule = self.clusters[cluster].schedule();
                 let id = reservation.index() as u16;
                 (schedule.contains(id), schedule.link_of(id))
             });
             hasher.write_u8(place.map_or(0, |(contained, link)| u8::from(contained) | cpu_number(link) << 1));
         }
         for cluster in self.cluster_ids() {
-            for waiter in &self.clusters[cluster].waiting {
+            for waiter in self.clusters[cluster].waiting() {
                 waiter.reservation.hash(hasher);
                 (waiter.runs_on_loan, waiter.covered.0).hash(hasher);
-                hasher.write_u64(from_now(self.clusters[cluster].counted));
+                hasher.write_u64(from_now(self.clusters[cluster].counted()));
             }
             // As they lie in the heap: so events of one instant are taken in the same order.
-            for queue in [&self.clusters[cluster].events, &self.clusters[cluster].timeouts] {
+            for queue in [self.clusters[cluster].events(), self.clusters[cluster].timeouts()] {
                 for (key, id) in queue.iter() {
                     hasher.write_u16(id + 1);
                     hasher.write_u64(from_now(key.instant()));
@@ -919,38 +931,38 @@ impl Kernel {
             }
         }
         for endpoint in (0..self.counts.endpoints).filter_map(EndpointId::new) {
-            for caller in &self.endpoints[endpoint].callers {
+            for caller in self.endpoints[endpoint].callers() {
                 hasher.write_u16(caller.number());
             }
             hasher.write_u16(0);
         }
         for notification in (0..NOTIFICATIONS).filter_map(NotificationId::new) {
-            hasher.write_u64(self.notifications[notification].bits);
-            hasher.write_u16(thread_number(self.notifications[notification].waiter));
+            hasher.write_u64(self.notifications[notification].bits());
+            hasher.write_u16(thread_number(self.notifications[notification].waiter()));
         }
         for engine in (0..self.counts.engines).filter_map(EngineId::new) {
             let object = &self.engines[engine];
-            let (kind, user) = match object.lock.state() {
+            let (kind, user) = match object.lock().state() {
                 Lock::Free => (0, 0),
                 Lock::Held(user) => (1, user),
                 Lock::Draining(user) => (2, user),
                 Lock::Resetting(user) => (3, user),
                 Lock::Quarantined(user) => (4, user),
             };
-            hasher.write_u8(kind | u8::from(object.unwatched) << 4 | u8::from(object.is_asked) << 5);
+            hasher.write_u8(kind | u8::from(object.is_unwatched()) << 4 | u8::from(object.is_asked()) << 5);
             hasher.write_u16(user);
             // The class holds it for as long as nobody wants it, whenever it was given to it.
-            let counts = object.watchdog != Nanoseconds::ZERO && object.lock.state() != Lock::Held(SHARED);
-            hasher.write_u64(if counts { from_now(object.granted) } else { 0 });
-            hasher.write_u16(thread_number(object.driver));
-            for waiter in object.lock.waiters() {
+            let counts = object.watchdog() != Nanoseconds::ZERO && object.lock().state() != Lock::Held(SHARED);
+            hasher.write_u64(if counts { from_now(object.granted()) } else { 0 });
+            hasher.write_u16(thread_number(object.driver()));
+            for waiter in object.lock().waiters() {
                 hasher.write_u16(waiter + 1);
             }
             hasher.write_u16(0);
         }
         hasher.write_u32(self.keyed);
         for user in (0..ENGINE_USERS).filter_map(EngineUserId::new) {
-            hasher.write_u8(self.engine_users[user].lost.into());
+            hasher.write_u8(self.engine_users[user].is_lost().into());
         }
         for group in (0..GROUPS).filter_map(GroupId::new) {
             for request in self.groups[group].requests() {
@@ -974,13 +986,13 @@ impl Kernel {
             for request in self.pools[pool].requests() {
                 hasher.write_u16(request.user + 1);
                 request.place.hash(hasher);
-                if self.token_watches[pool].watchdog != Nanoseconds::ZERO
+                if self.token_watches[pool].watchdog() != Nanoseconds::ZERO
                     && let Some(user) = PoolUserId::new(usize::from(request.user))
                 {
-                    hasher.write_u64(from_now(self.pool_users[user].granted));
+                    hasher.write_u64(from_now(self.pool_users[user].granted()));
                 }
             }
-            hasher.write_u8(u8::from(self.token_watches[pool].planned));
+            hasher.write_u8(u8::from(self.token_watches[pool].is_planned()));
             hasher.write_u16(0);
         }
     }

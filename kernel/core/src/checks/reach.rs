@@ -43,14 +43,14 @@ impl Kernel {
     pub fn check_reach(&self, machine: &impl Reach) -> Result<(), &'static str> {
         for user in (0..self.counts.engine_users).filter_map(EngineUserId::new) {
             let object = &self.engine_users[user];
-            let Some(engine) = object.engine.filter(|engine| self.is_enforced(*engine)) else { continue };
-            let holds = self.engines[engine].lock.state() == Lock::Held(user.index() as u16) && !object.lost;
+            let Some(engine) = object.engine().filter(|engine| self.is_enforced(*engine)) else { continue };
+            let holds = self.engines[engine].lock().state() == Lock::Held(user.index() as u16) && !object.is_lost();
             if machine.has_doorbell(user).is_some_and(|mapped| mapped != holds) {
                 return Err("T1: a doorbell is mapped while its lock is not held, or is not while it is");
             }
         }
         for thread in (0..self.counts.threads).filter_map(ThreadId::new) {
-            let is_dead = self.threads[thread].state == State::Stopped;
+            let is_dead = self.threads[thread].state() == State::Stopped;
             if machine.has_space(thread) == is_dead {
                 return Err("T3: a dead task has addresses, or a living one has none");
             }
@@ -71,13 +71,13 @@ impl Kernel {
                 continue;
             }
             let lent = |loan: Option<LoanId>| loan.map(LoanId::region) == Some(region);
-            let is_lent = self.threads[thread].slots.iter().any(|slot| lent(slot.loan));
+            let is_lent = self.threads[thread].slots().iter().any(|slot| lent(slot.loan()));
             let is_right = match machine.place(thread, region) {
                 Place::Lent { writable } => is_lent && (!writable || rights & rights::WRITE != 0),
                 Place::Empty | Place::Scratch => !is_lent,
             };
             // Nothing is at the places of the dead.
-            if !is_right && self.threads[thread].state != State::Stopped {
+            if !is_right && self.threads[thread].state() != State::Stopped {
                 return Err("T2: a region is at a place without a loan, or a loan has none");
             }
         }

@@ -49,8 +49,8 @@ impl Kernel {
     /// Whether `thread` holds the engine that its first argument names.
     fn has_engine<M: Machine>(&self, machine: &mut M, thread: ThreadId) -> bool {
         let Ok(Object::Engine(user)) = self.argument(machine, thread, rights::ACQUIRE) else { return false };
-        let engine = self.engine_users[user].engine;
-        engine.is_some_and(|engine| self.engines[engine].lock.state() == Lock::Held(user.index() as u16))
+        let engine = self.engine_users[user].engine();
+        engine.is_some_and(|engine| self.engines[engine].lock().state() == Lock::Held(user.index() as u16))
     }
 
     /// Whether `thread` may wait for what its first argument names: for fast paths.

@@ -27,10 +27,10 @@ impl Kernel {
         match groups::request_of(&self.groups[group], node_index(thread))?.1 {
             Waits::Not => None,
             Waits::For(holder) => {
-                let is_here = |holder: &ThreadId| self.threads[*holder].cluster == self.threads[thread].cluster;
+                let is_here = |holder: &ThreadId| self.threads[*holder].cluster() == self.threads[thread].cluster();
                 ThreadId::new(usize::from(holder)).filter(is_here)
             }
-            Waits::ForDrain(lock) => self.engines[EngineId::new(usize::from(lock))?].driver,
+            Waits::ForDrain(lock) => self.engines[EngineId::new(usize::from(lock))?].driver(),
         }
     }
 
@@ -38,11 +38,11 @@ impl Kernel {
     #[cold]
     pub(crate) fn change_base_key(&mut self, thread: ThreadId) {
         let key = self.base_key(thread);
-        let mut next = self.threads[thread].tokens;
+        let mut next = self.threads[thread].tokens();
         for _ in 0..POOLS_PER_TASK {
             let Some(user) = next else { return };
-            next = self.pool_users[user].next;
-            if let Some(pool) = self.pool_users[user].pool
+            next = self.pool_users[user].next();
+            if let Some(pool) = self.pool_users[user].pool()
                 && !self.is_shared(pool)
                 && let Some(change) = self.advisers.change_key(pool, &mut self.pools[pool], user_number(user), key)
             {
@@ -54,14 +54,14 @@ impl Kernel {
     /// The thread that the request of `user` donates to.
     #[inline(never)]
     pub(crate) fn token_donee(&self, user: PoolUserId) -> Option<ThreadId> {
-        let pool = self.pool_users[user].pool.filter(|pool| !self.is_shared(*pool))?;
+        let pool = self.pool_users[user].pool().filter(|pool| !self.is_shared(*pool))?;
         let donee = tokens::waits_on(&self.pools[pool], user_number(user))?;
-        self.pool_users[PoolUserId::new(usize::from(donee))?].thread
+        self.pool_users[PoolUserId::new(usize::from(donee))?].thread()
     }
 
     pub(crate) fn pool_user(&self, user: PoolUserId) -> Option<(PoolId, ThreadId)> {
         let user = &self.pool_users[user];
-        Some((user.pool?, user.thread?))
+        Some((user.pool()?, user.thread()?))
     }
 
     /// After `change` of `pool`: those who wait for another than before lend to that one.
@@ -71,7 +71,7 @@ impl Kernel {
         }
         let mut threads: Vec<u16, USERS_PER_POOL> = Vec::new();
         for user in self.pools[pool].moved(change).filter_map(|user| PoolUserId::new(usize::from(user))) {
-            if let Some(thread) = self.pool_users[user].thread {
+            if let Some(thread) = self.pool_users[user].thread() {
                 // As many places as users.
                 let _ = threads.push(node_index(thread));
             }
@@ -81,7 +81,7 @@ impl Kernel {
 
     /// The thread that `thread`, which waits for a token or for engines of a group, donates to.
     pub(crate) fn lock_donee(&self, thread: ThreadId) -> Option<ThreadId> {
-        match self.threads[thread].state {
+        match self.threads[thread].state() {
             State::AwaitingToken { user, refused: false } => self.token_donee(user),
             State::AwaitingGroup { group, refused: false } => self.group_donee(group, thread),
             _ => None,
@@ -93,7 +93,7 @@ impl Kernel {
     pub(crate) fn follow(&mut self, moved: &[u16]) {
         let waiting = |kernel: &Kernel, number: u16| {
             let thread = ThreadId::new(usize::from(number))?;
-            let state = kernel.threads[thread].state;
+            let state = kernel.threads[thread].state();
             let waits = matches!(
                 state,
                 State::AwaitingToken { refused: false, .. } | State::AwaitingGroup { refused: false, .. }
@@ -112,7 +112,7 @@ impl Kernel {
                 self.add_donor(target, thread);
                 continue;
             }
-            match self.threads[thread].state {
+            match self.threads[thread].state() {
                 State::AwaitingToken { user, .. } => {
                     self.block(thread, State::AwaitingToken { user, refused: true }, None);
                 }
@@ -128,8 +128,8 @@ impl Kernel {
     /// Gives `reservation` a new key.
     #[inline(never)]
     pub(crate) fn set_key(&mut self, reservation: ReservationId, key: Key) {
-        self.reservations[reservation].key = key;
-        if self.reservations[reservation].rests != Instant::NEVER {
+        self.reservations[reservation].set_key(key);
+        if self.reservations[reservation].rests() != Instant::NEVER {
             self.rest_moves(reservation);
         }
         self.compete(reservation);
@@ -146,10 +146,10 @@ impl Kernel {
     /// The base key of a job of `reservation` has changed: its requests for tokens, and its place among the jobs of a cluster
     /// that shares a pool, are ordered by the new one.
     pub(crate) fn base_key_changes(&mut self, reservation: ReservationId) {
-        let Some(owner) = self.reservations[reservation].owner else { return };
+        let Some(owner) = self.reservations[reservation].owner() else { return };
         let thread = &self.threads[owner];
-        let (is_recorded, requests) = (thread.jobs_are_recorded, thread.requests);
-        if !thread.waits.is_alone() || thread.waits.waits_for().is_some() {
+        let (is_recorded, requests) = (thread.jobs_are_recorded(), thread.requests());
+        if !thread.waits().is_alone() || thread.waits().waits_for().is_some() {
             // Another may come first now, there or up the chain.
             self.unsettle(owner);
         }

@@ -23,7 +23,7 @@ impl Kernel {
     pub(crate) fn fail_drain_waiter<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) -> bool {
         for engine in (0..self.counts.engines).filter_map(EngineId::new) {
             let object = &self.engines[engine];
-            if object.driver != Some(thread) || matches!(object.lock.state(), Lock::Free | Lock::Held(_)) {
+            if object.driver() != Some(thread) || matches!(object.lock().state(), Lock::Free | Lock::Held(_)) {
                 continue;
             }
             if self.drain_waiter(engine).is_none() {
@@ -39,21 +39,20 @@ impl Kernel {
 
     /// Takes `thread` out of whatever it waits for; it is still suspended, and nobody queues it any more.
     pub(crate) fn withdraw<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) {
-        match self.threads[thread].state {
+        match self.threads[thread].state() {
             State::Calling(endpoint) => {
-                let callers = &mut self.endpoints[endpoint].callers;
-                if let Some(at) = callers.iter().position(|caller| *caller == thread) {
-                    callers.remove(at);
-                }
+                self.endpoints[endpoint].withdraw(thread);
             }
             State::AwaitingReply { server, slot } => {
                 // The server may be at work on what it was lent.
                 self.free_slot(machine, server, usize::from(slot), Place::Scratch);
             }
-            State::Waiting(notification) => self.notifications[notification].waiter = None,
+            State::Waiting(notification) => {
+                self.notifications[notification].end_wait();
+            }
             State::Acquiring(user) => {
-                if let Some(engine) = self.engine_users[user].engine {
-                    self.engines[engine].lock.withdraw(user.index() as u16);
+                if let Some(engine) = self.engine_users[user].engine() {
+                    self.engines[engine].lock_mut().withdraw(user.index() as u16);
                 }
             }
             State::AwaitingToken { user, .. } => self.withdraw_request(user),

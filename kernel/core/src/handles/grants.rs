@@ -23,8 +23,8 @@ use fusee_abi::Error;
 use fusee_abi::call::{CARRIES, Call, GIVEN, HandleValue, KEPT, NUMBER, rights};
 
 use crate::id::{DerivationId, LoanId, RegionId, ThreadId};
+use crate::ipc::loans::Loan;
 use crate::limits::{COPY_DEPTH_MAX, HANDLES, RESTARTS};
-use crate::loans::Loan;
 use crate::object::{Handle, Object};
 use crate::{Kernel, Machine};
 
@@ -139,7 +139,7 @@ impl Kernel {
         server: ThreadId,
         slot: usize,
     ) -> Result<Option<Gift>, Error> {
-        let client = self.threads[server].slots[slot].client.ok_or(Error::BadToken)?;
+        let client = self.threads[server].slots()[slot].client().ok_or(Error::BadToken)?;
         let attachment = self.attachment(machine, server, Some(client))?;
         let takes = machine.registers(client).general[NUMBER] == Call::CallWith as u64;
         let takes = takes && self.threads[client].store().is_none();

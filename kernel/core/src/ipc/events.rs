@@ -35,24 +35,24 @@ impl Kernel {
         let deadline = machine.registers(thread).general[DEADLINE];
         self.is_up(machine, thread);
         let notification = &mut self.notifications[id];
-        if notification.bits != 0 {
-            let bits = core::mem::take(&mut notification.bits);
+        if notification.bits() != 0 {
+            let bits = notification.take_bits();
             let registers = machine.registers(thread);
             registers.general[0] = 0;
             registers.general[1] = bits;
             return Ok(());
         }
-        if notification.waiter.is_some() {
+        if notification.waiter().is_some() {
             return Err(Error::BadArgument);
         }
-        let bound = notification.bound;
+        let bound = notification.bound();
         if let Some(signaller) = bound {
             self.may_wait_for(thread, signaller)?;
-            if self.threads[signaller].state == State::Stopped {
+            if self.threads[signaller].state() == State::Stopped {
                 return Err(Error::PeerDied);
             }
         }
-        self.notifications[id].waiter = Some(thread);
+        self.notifications[id].await_bits(thread);
         self.block(thread, State::Waiting(id), bound);
         self.plan_timeout(thread, Instant(deadline));
         self.trace(machine, Event::Block, Some(thread), u32::from(id.number()), Call::Wait as u32);

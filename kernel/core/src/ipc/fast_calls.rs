@@ -16,11 +16,10 @@ use fusee_abi::trace::Event;
 use fusee_locking::engine::State as Lock;
 use fusee_locking::propagation;
 use fusee_sched::cpu::{CpuId, CpuSet};
-use fusee_sched::key::Key;
 use fusee_sched::time::{Instant, Nanoseconds};
 
+use crate::donation::keys::user_number;
 use crate::id::{EndpointId, PoolUserId, ThreadId};
-use crate::keys::user_number;
 use crate::limits::{CHAIN_MAX, HANDLES, RESTARTS};
 use crate::object::{Cpu, Object, State};
 use crate::{Kernel, Machine, Outcome, Trap};
@@ -36,8 +35,8 @@ impl Kernel {
     #[inline(always)]
     fn caller<M: Machine>(&mut self, cpu: CpuId) -> Option<ThreadId> {
         let state = &self.cpus[cpu];
-        let thread = state.current?;
-        if state.needs_reschedule {
+        let thread = state.current()?;
+        if state.needs_reschedule() {
             return None;
         }
         if M::TRACE.keeps_schedule() {
@@ -113,15 +112,15 @@ impl Kernel {
             Object::Pool(user) => return self.fast_token(machine, thread, user, number),
             _ => return None,
         };
-        let engine = self.engine_users[user].engine?;
-        if !self.engine_users[user].is_plain || !self.managed || self.threads[thread].job.signalled {
+        let engine = self.engine_users[user].engine()?;
+        if !self.engine_users[user].is_plain() || !self.managed || self.threads[thread].job().is_signalled() {
             return None;
         }
-        let unwatched = self.engines[engine].unwatched;
+        let unwatched = self.engines[engine].is_unwatched();
         if number == Call::Acquire as u64 && !self.may_wait(machine, thread) {
             return None;
         }
-        let lock = &mut self.engines[engine].lock;
+        let lock = self.engines[engine].lock_mut();
         let holder = user.index() as u16;
         if number == Call::Acquire as u64 {
             if lock.state() != Lock::Free || unwatched {
@@ -133,13 +132,13 @@ impl Kernel {
             self.granted(machine, engine, user);
         } else {
             let is_last = lock.state() == Lock::Held(holder) && lock.waiters().is_empty();
-            if !is_last || self.engine_users[user].payer.is_some() || !machine.engine_is_idle(user) {
+            if !is_last || self.engine_users[user].payer().is_some() || !machine.engine_is_idle(user) {
                 return None;
             }
             // It holds it.
             let _ = lock.release(holder, true);
             machine.unmap_doorbell(user);
-            self.threads[thread].holds -= 1;
+            self.threads[thread].let_go();
             self.trace(machine, Event::EngineRelease, Some(thread), u32::from(engine.number()), 0);
             self.charge_hold(machine, engine, user);
         }
@@ -157,13 +156,13 @@ impl Kernel {
         user: PoolUserId,
         number: u64,
     ) -> Option<ThreadId> {
-        let pool = self.pool_users[user].pool.filter(|pool| !self.is_shared(*pool))?;
+        let pool = self.pool_users[user].pool().filter(|pool| !self.is_shared(*pool))?;
         let watch = &self.token_watches[pool];
-        let has_look = watch.planned || watch.watchdog == Nanoseconds::ZERO;
+        let has_look = watch.is_planned() || watch.watchdog() == Nanoseconds::ZERO;
         match self.pools[pool].requests() {
             [] if number == Call::Acquire as u64
                 && has_look
-                && !self.threads[thread].job.signalled
+                && !self.threads[thread].job().is_signalled()
                 && !self.threads[thread].is_holding() =>
             {
                 self.acquire_token(machine, thread, user).ok()?;
@@ -179,7 +178,7 @@ impl Kernel {
 
     #[inline(never)]
     fn fast_reply_until<M: Machine>(&mut self, machine: &mut M, cpu: CpuId, thread: ThreadId) -> Option<ThreadId> {
-        if !self.threads[self.threads[thread].slots[0].client?].timed {
+        if !self.threads[self.threads[thread].first_slot().client()?].is_timed() {
             // It has been tried.
             return None;
         }
@@ -194,13 +193,13 @@ impl Kernel {
             // It has been tried.
             return None;
         }
-        let cluster = self.threads[thread].cluster?;
-        if self.clusters[cluster].timekeeper != cpu || deadline < state.armed || deadline >= Cpu::FIRED {
+        let cluster = self.threads[thread].cluster()?;
+        if self.clusters[cluster].timekeeper() != cpu || deadline < state.armed() || deadline >= Cpu::FIRED {
             return None;
         }
         let server = self.fast_request(machine, cpu, thread)?;
-        self.threads[thread].timed = true;
-        self.clusters[cluster].timeouts.push(thread.index() as u16, Key::at(deadline));
+        self.threads[thread].begin_timeout();
+        self.clusters[cluster].push_timeout(thread.index() as u16, deadline);
         Some(server)
     }
 
@@ -221,44 +220,44 @@ impl Kernel {
     fn fast_request<M: Machine>(&mut self, machine: &mut M, cpu: CpuId, thread: ThreadId) -> Option<ThreadId> {
         let general = &machine.registers(thread).general;
         let (endpoint, badge, known) = self.endpoint_of(thread, general[0], rights::CALL)?;
-        let server = self.endpoints[endpoint].server?;
+        let server = self.endpoints[endpoint].server()?;
         let client = &self.threads[thread];
         let reservation = client.chosen()?;
         let other = &self.threads[server];
-        let slot = &other.slots[0];
+        let slot = other.first_slot();
         // Not `==`: comparing whole states is a call.
-        let State::Receiving(open) = other.state else { return None };
+        let State::Receiving(open) = other.state() else { return None };
         if open != endpoint
-            || other.timed
-            || !other.waits.is_alone()
-            || slot.client.is_some()
-            || RESTARTS && other.life != known
+            || other.is_timed()
+            || !other.waits().is_alone()
+            || slot.client().is_some()
+            || RESTARTS && other.life() != known
             || self.is_keyed(server)
         {
             return None;
         }
         // A boost is for the one that has it, and reaches others by the slow path.
-        if client.waits.depth() + 1 >= CHAIN_MAX || client.waits.is_urgent() || client.is_holding() {
+        if client.waits().depth() + 1 >= CHAIN_MAX || client.waits().is_urgent() || client.is_holding() {
             return None;
         }
-        if let Some(own) = other.own {
+        if let Some(own) = other.own() {
             let (own, lent) = (&self.reservations[own], &self.reservations[reservation]);
-            if own.cluster != lent.cluster || own.key < lent.key {
+            if own.cluster() != lent.cluster() || own.key() < lent.key() {
                 return None;
             }
         }
-        let reply = token(0, slot.generation);
+        let reply = token(0, slot.generation());
         self.trace(machine, Event::Call, Some(thread), u32::from(endpoint.number()), 0);
 
         self.suspend(thread, State::AwaitingReply { server, slot: 0 });
-        self.threads[thread].on = None;
+        self.threads[thread].step_off();
         self.make_ready(server);
         let other = &mut self.threads[server];
-        other.slots[0].client = Some(thread);
-        other.on = Some(cpu);
+        other.take_first_slot(thread);
+        other.enter(cpu);
         propagation::lend(self, thread, server);
-        self.reservations[reservation].runner = Some(server);
-        self.cpus[cpu].current = Some(server);
+        self.pass_runner(reservation, server);
+        self.cpus[cpu].set_current(Some(server));
         self.trace(machine, Event::SwitchAway, Some(thread), 0, 0);
         self.trace_run(machine, Event::SwitchTo, server, reservation);
         machine.copy_message(thread, server);
@@ -284,15 +283,15 @@ impl Kernel {
         let (endpoint, ..) = self.endpoint_of(thread, general[0], rights::RECEIVE)?;
         let object = &self.endpoints[endpoint];
         let server = &self.threads[thread];
-        let slot = &server.slots[0];
-        let (client, reservation) = (slot.client?, server.chosen()?);
+        let slot = server.first_slot();
+        let (client, reservation) = (slot.client()?, server.chosen()?);
         let other = &self.threads[client];
-        if reply != token(0, slot.generation)
-            || object.server != Some(thread)
-            || !object.callers.is_empty()
+        if reply != token(0, slot.generation())
+            || object.server() != Some(thread)
+            || !object.callers().is_empty()
             || server.is_holding()
-            || other.timed != TIMED
-            || other.waits.is_urgent()
+            || other.is_timed() != TIMED
+            || other.waits().is_urgent()
             || !propagation::has_lent(self, client, thread)
             || self.is_keyed(thread)
         {
@@ -304,14 +303,13 @@ impl Kernel {
         // It has a client, so it has received before: what it started on is taken back.
         self.suspend(thread, State::Receiving(endpoint));
         let server = &mut self.threads[thread];
-        server.on = None;
-        server.slots[0].client = None;
-        server.slots[0].generation = server.slots[0].generation.wrapping_add(1);
+        server.step_off();
+        server.empty_first_slot();
         self.make_ready(client);
-        self.threads[client].on = Some(cpu);
+        self.threads[client].enter(cpu);
         propagation::take_back(self, client, thread);
-        self.reservations[reservation].runner = Some(client);
-        self.cpus[cpu].current = Some(client);
+        self.pass_runner(reservation, client);
+        self.cpus[cpu].set_current(Some(client));
         machine.copy_message(thread, client);
         let general = &mut machine.registers(client).general;
         general[0] = 0;

@@ -49,9 +49,9 @@ pub(crate) struct Loan {
 impl Kernel {
     /// Begins `loan` with the request of `client` that was just received. Returns what tells the server of it.
     pub(crate) fn begin_loan<M: Machine>(&mut self, machine: &mut M, client: ThreadId, loan: Loan) -> u64 {
-        let State::AwaitingReply { server, slot } = self.threads[client].state else { return 0 };
+        let State::AwaitingReply { server, slot } = self.threads[client].state() else { return 0 };
         let Loan { region, place, writable } = loan;
-        self.threads[server].slots[usize::from(slot)].loan = Some(region);
+        self.threads[server].lend(usize::from(slot), region);
         let region = region.region();
         self.regions[region].lent_to = Some(server);
         self.set_place(machine, server, region, Place::Lent { writable });
@@ -62,7 +62,7 @@ impl Kernel {
 
     /// Ends the loan of a reply slot, if it has one; what the server finds at the place is then `after`.
     pub(crate) fn end_loan<M: Machine>(&mut self, machine: &mut M, server: ThreadId, slot: usize, after: Place) {
-        let Some(region) = self.threads[server].slots[slot].loan.take() else { return };
+        let Some(region) = self.threads[server].end_loan(slot) else { return };
         let region = region.region();
         self.regions[region].lent_to = None;
         self.set_place(machine, server, region, after);

@@ -63,14 +63,14 @@ impl Kernel {
         let Some(store) = machine.doorbell_store(thread, fault) else { return false };
         let gate = &self.gates[store.engine];
         let (Some(endpoint), number) = (gate.sharer, store.place - gate.first_member) else { return false };
-        if store.is_allowed || self.threads[thread].state != State::Ready {
+        if store.is_allowed || self.threads[thread].state() != State::Ready {
             // Or another CPU has let it donate, and this one had yet to hear of it. It stores when it goes on.
             return true;
         }
-        self.threads[thread].stores = Some(store.value);
+        self.threads[thread].begin_store(store.value);
         let asked = self.request(machine, thread, endpoint, u32::from(number), false, NEVER).is_ok();
         if !asked {
-            self.threads[thread].stores = None;
+            self.threads[thread].end_store();
         }
         asked
     }

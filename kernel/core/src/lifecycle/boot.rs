@@ -10,7 +10,7 @@ use fusee_sched::key::{Class, Key, Policy, PolicyName, PriorityPoint, TaskParame
 use fusee_sched::time::{Instant, Nanoseconds};
 
 use crate::Kernel;
-use crate::gates::{Gate, SHARED};
+use crate::accelerators::gates::{Gate, SHARED};
 use crate::id::{
     AdviserId, ClusterId, DerivationId, EndpointId, EngineId, EngineUserId, GroupId, InterruptId, LoanId,
     NotificationId, PoolId, PoolUserId, RegionId, ReservationId, ThreadId,
@@ -20,7 +20,8 @@ use crate::limits::{
     MEMBERS_PER_ENGINE, NOTIFICATIONS, PENDING_JOBS, POOL_REPLICAS, POOL_USERS, POOLS, POOLS_PER_TASK, REGIONS,
     RELEASES, RESTARTS, SPATIAL, STREAMS, THREADS, USERS_PER_ENGINE, USERS_PER_POOL, WATCHDOGS,
 };
-use crate::object::{Object, Overrun, PoolUser, Release, ReleaseQueue, TokenWatch};
+use crate::object::{Object, Overrun, PoolUser, Release, TokenWatch};
+use crate::scheduling::reservation::Terms;
 use fusee_locking::groups;
 
 /// Why a packed system cannot be booted. `xtask` refuses such systems; this is the kernel's own check.
@@ -124,18 +125,18 @@ impl Kernel {
     /// Links what each task serves, will signal and uses, in the order of the system: what its death goes through.
     fn boot_lists(&mut self, system: &System<'_>) {
         for id in (0..system.endpoints().len()).rev().filter_map(EndpointId::new) {
-            if let Some(server) = self.endpoints[id].server {
-                self.endpoints[id].next = self.threads[server].serves.replace(id);
+            if let Some(server) = self.endpoints[id].server() {
+                self.endpoints[id].link(self.threads[server].add_endpoint(id));
             }
         }
         for id in (0..system.notifications().len()).rev().filter_map(NotificationId::new) {
-            if let Some(bound) = self.notifications[id].bound {
-                self.notifications[id].next = self.threads[bound].signals.replace(id);
+            if let Some(bound) = self.notifications[id].bound() {
+                self.notifications[id].link(self.threads[bound].add_notification(id));
             }
         }
         for id in (0..self.counts.engine_users).rev().filter_map(EngineUserId::new) {
-            if let Some(thread) = self.engine_users[id].thread {
-                self.engine_users[id].next = self.threads[thread].uses.replace(id);
+            if let Some(thread) = self.engine_users[id].thread() {
+                self.engine_users[id].link(self.threads[thread].add_engine(id));
             }
         }
     }
@@ -145,19 +146,19 @@ impl Kernel {
             let id = refer!(ClusterId, index, CLUSTERS, "cluster");
             let cpus = CpuSet(record.cpus);
             let cluster = &mut self.clusters[id];
-            cluster.schedule.set_cpus(cpus);
-            cluster.timekeeper = cpus.lowest().ok_or(BootError::BadClusters)?;
+            if !cluster.set_cpus(cpus) {
+                return Err(BootError::BadClusters);
+            }
             for cpu in cpus.iter() {
                 if cpu.index() >= CPUS {
                     return Err(BootError::BadClusters);
                 }
-                let state = &mut self.cpus[cpu];
-                if state.cluster.replace(id).is_some() {
+                if !self.cpus[cpu].join(id) {
                     return Err(BootError::BadClusters);
                 }
             }
         }
-        let has_cluster = |cpu: usize| self.cpus[CpuId(cpu as u8)].cluster.is_some();
+        let has_cluster = |cpu: usize| self.cpus[CpuId(cpu as u8)].cluster().is_some();
         let covered = (0..self.counts.cpus).all(has_cluster);
         let outside = (self.counts.cpus..CPUS).any(has_cluster);
         if covered && !outside { Ok(()) } else { Err(BootError::BadClusters) }
@@ -168,7 +169,7 @@ impl Kernel {
         for (index, record) in system.endpoints().iter().enumerate() {
             let id = refer!(EndpointId, index, ENDPOINTS, "endpoint");
             let server = refer!(ThreadId, record.server, threads, "endpoint");
-            self.endpoints[id].server = Some(server);
+            self.endpoints[id].set_server(server);
             let boost = &mut self.boosts[server];
             // The longest service of all its endpoints, in the shortest of their periods: each of them is counted for the server.
             let budget = Nanoseconds(record.service_max.max(boost.budget.0));
@@ -181,7 +182,7 @@ impl Kernel {
             let id = refer!(NotificationId, index, NOTIFICATIONS, "notification");
             if record.bound_plus_one != 0 && self.managed {
                 let bound = refer!(ThreadId, record.bound_plus_one - 1, threads, "notification");
-                self.notifications[id].bound = Some(bound);
+                self.notifications[id].bind(bound);
             }
         }
         for (index, record) in system.interrupts().iter().enumerate() {
@@ -203,44 +204,42 @@ impl Kernel {
     fn boot_engines(&mut self, system: &System<'_>) -> Result<(), BootError> {
         for (index, record) in system.engines().iter().enumerate() {
             let id = refer!(EngineId, index, ENGINES, "engine");
-            let engine = &mut self.engines[id];
             let order = match record.order {
                 order::FIFO => Order::Fifo,
                 order::PRIORITY => Order::Priority,
                 _ => return Err(BootError::Dangling("engine")),
             };
-            engine.lock.set_order(order);
+            let engine = &mut self.engines[id];
+            engine.lock_mut().set_order(order);
             if record.group_plus_one != 0 {
                 let group = refer!(GroupId, record.group_plus_one - 1, GROUPS, "engine");
                 self.groups[group].set_order(order);
-                engine.group = Some(group);
+                engine.set_group(group);
             }
             if record.pool_plus_one != 0 {
-                engine.pool = Some(refer!(PoolId, record.pool_plus_one - 1, self.counts.pools, "engine"));
-                engine.tokens = 0..u8::MAX;
+                let pool = refer!(PoolId, record.pool_plus_one - 1, self.counts.pools, "engine");
+                let mut tokens = 0..u8::MAX;
                 if record.tokens != 0 {
                     let range = |from: u32| {
                         Some(u8::try_from(from).ok()?..u8::try_from(from.checked_add(record.tokens)?).ok()?)
                     };
-                    engine.tokens = range(record.first_token).ok_or(BootError::Dangling("engine"))?;
+                    tokens = range(record.first_token).ok_or(BootError::Dangling("engine"))?;
                 }
+                engine.set_pool(pool, tokens);
             }
             if record.interrupt_plus_one != 0 {
                 let interrupt = refer!(InterruptId, record.interrupt_plus_one - 1, self.counts.interrupts, "engine");
-                engine.interrupt = Some(interrupt);
                 self.interrupts[interrupt].of_engine = true;
                 // Its driver is whoever may acknowledge that interrupt.
-                engine.driver = system
+                let driver = system
                     .handles()
                     .iter()
                     .find(|handle| handle.kind == kind::INTERRUPT && handle.object == record.interrupt_plus_one - 1)
                     .and_then(|handle| ThreadId::new(handle.task as usize));
+                engine.set_device(interrupt, driver);
             }
-            engine.watchdog = Nanoseconds(record.watchdog);
-            engine.reset_bound = Nanoseconds(record.reset_bound);
-            engine.reset_bits = record.reset_bits;
-            engine.unwatched = WATCHDOGS && record.watchdog != 0;
-            if engine.unwatched {
+            engine.set_watchdog(Nanoseconds(record.watchdog), Nanoseconds(record.reset_bound), record.reset_bits);
+            if engine.is_unwatched() {
                 // Its looks are numbered from the other end.
                 within(self.counts.threads + index + 1, THREADS, "tasks and watchdogs")?;
             }
@@ -262,22 +261,24 @@ impl Kernel {
             let others = system.engine_users().iter().filter(|other| other.engine == record.engine);
             within(others.count(), USERS_PER_ENGINE, "users of an engine")?;
             let engine = refer!(EngineId, record.engine, self.counts.engines, "engine user");
-            if let Some(group) = self.engines[engine].group {
+            if let Some(group) = self.engines[engine].group() {
                 let is_in_group = |task: &usize| {
                     let of = |user: &&image::EngineUser| user.task as usize == *task;
                     system.engine_users().iter().filter(of).any(|user| {
                         EngineId::new(user.engine as usize)
                             .filter(|engine| engine.index() < self.counts.engines)
-                            .is_some_and(|engine| self.engines[engine].group == Some(group))
+                            .is_some_and(|engine| self.engines[engine].group() == Some(group))
                     })
                 };
                 within((0..self.counts.threads).filter(is_in_group).count(), groups::USERS, "tasks of a group")?;
             }
-            self.engine_users[id].engine = Some(refer!(EngineId, record.engine, self.counts.engines, "engine user"));
-            self.engine_users[id].thread = Some(refer!(ThreadId, record.task, self.counts.threads, "engine user"));
+            let thread = refer!(ThreadId, record.task, self.counts.threads, "engine user");
+            self.engine_users[id].set_parties(engine, thread);
             if SPATIAL && self.managed && record.key != 0 {
                 let users = system.engine_users().iter().filter(|other| other.engine == record.engine).count();
-                if users != 1 || self.engines[engine].group.is_some() || self.gates[engine].longest != Nanoseconds::ZERO
+                if users != 1
+                    || self.engines[engine].group().is_some()
+                    || self.gates[engine].longest != Nanoseconds::ZERO
                 {
                     return Err(BootError::Dangling("engine user"));
                 }
@@ -287,7 +288,7 @@ impl Kernel {
                 self.gated |= 1 << engine.index();
                 self.gates[engine].user = Some(id);
                 // It is free, and its gate is open.
-                self.engines[engine].lock.grant(SHARED);
+                self.engines[engine].lock_mut().grant(SHARED);
             }
             self.find_if_plain(id);
         }
@@ -302,7 +303,7 @@ impl Kernel {
             let limit = u16::try_from(record.limit).map_err(|_| BootError::TooMany("requests in a queue"))?;
             let total = u16::try_from(record.total_limit).map_err(|_| BootError::TooMany("requests in all queues"))?;
             let [limit, total] = [limit, total].map(|limit| (limit != 0).then_some(limit));
-            let cpus = self.clusters[cluster].schedule.cpus().count() as u16;
+            let cpus = self.clusters[cluster].schedule().cpus().count() as u16;
             let replicas = record.replicas as u8;
             if limit
                 .is_some_and(|limit| total.is_some_and(|total| u32::from(total) > u32::from(limit) * record.replicas))
@@ -324,8 +325,7 @@ impl Kernel {
             self.pools[id].set_rules(rules);
             if WATCHDOGS && record.watchdog != 0 {
                 within(self.counts.threads + self.counts.engines + index + 1, THREADS, "tasks and watchdogs")?;
-                let (watchdog, cluster) = (Nanoseconds(record.watchdog), Some(cluster));
-                self.token_watches[id] = TokenWatch { watchdog, cluster, planned: false };
+                self.token_watches[id] = TokenWatch::new(Nanoseconds(record.watchdog), cluster);
             }
             self.advisers.set(id, record)?;
         }
@@ -343,11 +343,11 @@ impl Kernel {
             return Err(BootError::Dangling("pool user"));
         }
         let uses = |of: &dyn Fn(&PoolUser) -> bool| self.pool_users.all().iter().filter(|user| of(user)).count();
-        within(uses(&|user| user.thread == Some(thread)) + 1, POOLS_PER_TASK, "pools of a task")?;
-        within(uses(&|user| user.pool == Some(pool)) + 1, USERS_PER_POOL, "users of a pool")?;
+        within(uses(&|user| user.thread() == Some(thread)) + 1, POOLS_PER_TASK, "pools of a task")?;
+        within(uses(&|user| user.pool() == Some(pool)) + 1, USERS_PER_POOL, "users of a pool")?;
         let user = refer!(PoolUserId, index, POOL_USERS, "pool user");
-        let (next, length) = (self.threads[thread].tokens.replace(user), Nanoseconds(record.length));
-        self.pool_users[user] = PoolUser { pool: Some(pool), thread: Some(thread), length, next, ..PoolUser::EMPTY };
+        let next = self.threads[thread].add_pool(user);
+        self.pool_users[user] = PoolUser::new(pool, thread, Nanoseconds(record.length), next);
         Ok(())
     }
 
@@ -411,77 +411,86 @@ impl Kernel {
             let id = refer!(ReservationId, index, THREADS, "reservation");
             let owner = refer!(ThreadId, record.task, self.counts.threads, "reservation");
             let cluster = refer!(ClusterId, record.cluster, self.counts.clusters, "reservation");
-            let object = &mut self.reservations[id];
-            object.owner = Some(owner);
-            object.cluster = Some(cluster);
-            object.class = match record.class {
+            let class = match record.class {
                 class::REAL_TIME => Class::RealTime,
                 class::SERVICE => Class::Service,
                 class::BACKGROUND => Class::Background,
                 _ => return Err(BootError::Dangling("reservation")),
             };
-            object.release = match record.release {
+            let release = match record.release {
                 release::NONE => Release::None,
                 release::PERIODIC => Release::Periodic,
                 release::SPORADIC => Release::Sporadic,
                 _ => return Err(BootError::Dangling("reservation")),
             };
-            object.overrun = match record.overrun {
+            let overrun = match record.overrun {
                 overrun::THROTTLE => Overrun::Throttle,
                 overrun::SIGNAL => Overrun::Signal,
                 overrun::EARLY_RELEASE => Overrun::EarlyRelease,
                 _ => return Err(BootError::Dangling("reservation")),
             };
-            object.backlog = u8::try_from(record.backlog).map_err(|_| BootError::TooMany("queued releases"))?;
-            if object.release == Release::Sporadic {
-                let places = object.backlog.max(1);
-                self.threads[owner].job.sporadic = ReleaseQueue { base: releases, places, ..ReleaseQueue::EMPTY };
+            let backlog = u8::try_from(record.backlog).map_err(|_| BootError::TooMany("queued releases"))?;
+            if release == Release::Sporadic {
+                let places = backlog.max(1);
+                self.threads[owner].job_mut().set_places(releases, places);
                 releases += u16::from(places);
                 within(usize::from(releases), RELEASES, "queued releases")?;
             }
-            object.point = policy_of(system, record.cluster)?.priority_point(&TaskParameters {
+            let point = policy_of(system, record.cluster)?.priority_point(&TaskParameters {
                 execution: Nanoseconds(record.execution),
                 period: Nanoseconds(record.period),
                 deadline: Nanoseconds(record.deadline),
                 priority: record.priority,
-                cpus: self.clusters[cluster].schedule.cpus().count(),
+                cpus: self.clusters[cluster].schedule().cpus().count(),
             });
-            object.account = Account::new(Nanoseconds(record.budget), Nanoseconds(record.period));
-            object.deadline = Nanoseconds(record.deadline);
-            object.tie = Tie::new(0, object.deadline, owner.index() as u16);
-            object.next_release =
-                if object.release == Release::Periodic { start + Nanoseconds(record.phase) } else { Instant::NEVER };
-            // What is used before the start is void, for all at that instant: no job finds others before it that had more.
-            let starts_over = start != Instant::ZERO && object.class == Class::RealTime;
-            object.replenish_at = if starts_over { start } else { Instant::NEVER };
-            // Nor does a job begin before it, whoever releases it.
-            object.earliest_release = start;
-            object.rests = Instant::NEVER;
-            object.suspension = Nanoseconds(record.suspension);
-            object.releases_early = record.early_release != 0;
-            object.begins_early = record.begins_early != 0;
-            object.nominal = Instant::NEVER;
-            let moves = matches!(object.point, PriorityPoint::AfterRelease(_));
-            let takes_early = object.releases_early || object.overrun == Overrun::EarlyRelease;
-            if !moves && (takes_early || object.begins_early) {
+            // Time used before the start is void, for all at that instant: no job finds others before it that had more.
+            let is_real_time = class == Class::RealTime;
+            let starts_over = start != Instant::ZERO && is_real_time;
+            let (releases_early, begins_early) = (record.early_release != 0, record.begins_early != 0);
+            let takes_early = releases_early || overrun == Overrun::EarlyRelease;
+            if !matches!(point, PriorityPoint::AfterRelease(_)) && (takes_early || begins_early) {
                 return Err(BootError::EarlyRelease);
             }
-            let is_real_time = object.class == Class::RealTime;
-            let may_begin_early = CREDITS && is_real_time && object.release == Release::Sporadic && !takes_early;
-            if object.begins_early && !may_begin_early {
+            let may_begin_early = CREDITS && is_real_time && release == Release::Sporadic && !takes_early;
+            if begins_early && !may_begin_early {
                 return Err(BootError::BeginsEarly);
             }
-            self.reservations[id].key = self.fresh_key(id);
+            self.reservations[id].set_terms(Terms {
+                owner: Some(owner),
+                cluster: Some(cluster),
+                class,
+                release,
+                overrun,
+                backlog,
+                point,
+                account: Account::new(Nanoseconds(record.budget), Nanoseconds(record.period)),
+                deadline: Nanoseconds(record.deadline),
+                tie: Tie::new(0, Nanoseconds(record.deadline), owner.index() as u16),
+                suspension: Nanoseconds(record.suspension),
+                releases_early,
+                begins_early,
+                only_for_start: false,
+                next_release: if release == Release::Periodic {
+                    start + Nanoseconds(record.phase)
+                } else {
+                    Instant::NEVER
+                },
+                replenish_at: if starts_over { start } else { Instant::NEVER },
+                // No job begins before the start, whoever releases it.
+                earliest_release: start,
+            });
+            let key = self.fresh_key(id);
+            self.reservations[id].set_key(key);
             self.event_moves(id);
-            if self.threads[owner].own.replace(id).is_some() {
+            if !self.threads[owner].set_own(id) {
                 return Err(BootError::Dangling("reservation"));
             }
             if EngineId::EXISTS && record.covers_engines != 0 {
                 for user in self.engine_users.all_mut() {
                     // A mutex is no engine.
-                    let is_of_device = user.engine.is_some_and(|engine| self.engines[engine].interrupt.is_some());
-                    if user.thread == Some(owner) && is_of_device {
-                        user.payer = Some(id);
+                    let is_of_device = user.engine().is_some_and(|engine| self.engines[engine].interrupt().is_some());
+                    if user.thread() == Some(owner) && is_of_device {
+                        user.set_payer(id);
                     }
                 }
             }
@@ -489,7 +498,7 @@ impl Kernel {
         for (index, record) in system.tasks().iter().enumerate() {
             let id = refer!(ThreadId, index, THREADS, "task");
             let cluster = refer!(ClusterId, record.cluster, self.counts.clusters, "task");
-            self.threads[id].cluster = Some(cluster);
+            self.threads[id].join(cluster);
             self.make_ready(id);
         }
         self.boot_shared_pools()?;
@@ -497,7 +506,7 @@ impl Kernel {
         // its first receive on background time of its cluster.
         for index in 0..self.counts.threads {
             let id = refer!(ThreadId, index, THREADS, "task");
-            if self.threads[id].own.is_none() {
+            if self.threads[id].own().is_none() {
                 self.boot_passive(id)?;
             }
             if system.tasks()[index].flags & task::SLEEPS_INSIDE != 0 {
@@ -506,12 +515,11 @@ impl Kernel {
             if RESTARTS && !self.boot_life(id, system.tasks()[index].supervision) {
                 return Err(BootError::Dangling("task"));
             }
-            self.unsettle(id);
-            self.settle();
+            self.settle_at_boot(id);
         }
         self.kicks = CpuSet::EMPTY;
         for cpu in self.cpus.all_mut() {
-            cpu.needs_reschedule = false;
+            cpu.end_reschedule();
         }
         Ok(())
     }
@@ -519,25 +527,25 @@ impl Kernel {
     /// Where a task shares a pool with other clusters, all jobs of its cluster are donors when they are released.
     fn boot_shared_pools(&mut self) -> Result<(), BootError> {
         for user in (0..self.counts.pool_users).filter_map(PoolUserId::new) {
-            let PoolUser { pool: Some(pool), thread: Some(thread), .. } = self.pool_users[user] else { continue };
-            let Some(cluster) = self.threads[thread].cluster.filter(|_| self.is_shared(pool)) else { continue };
-            self.pending_jobs[cluster].set_cpus(self.clusters[cluster].schedule.cpus().count() as u16);
+            let Some((pool, thread)) = self.pool_user(user) else { continue };
+            let Some(cluster) = self.threads[thread].cluster().filter(|_| self.is_shared(pool)) else { continue };
+            self.pending_jobs[cluster].set_cpus(self.clusters[cluster].schedule().cpus().count() as u16);
             let mut jobs = 0;
             for reservation in (0..self.counts.reservations).filter_map(ReservationId::new) {
                 let object = &self.reservations[reservation];
-                if object.cluster == Some(cluster)
-                    && object.release != Release::None
-                    && let Some(owner) = object.owner
+                if object.cluster() == Some(cluster)
+                    && object.release() != Release::None
+                    && let Some(owner) = object.owner()
                 {
-                    if object.begins_early {
+                    if object.begins_early() {
                         return Err(BootError::BeginsEarly);
                     }
-                    self.threads[owner].jobs_are_recorded = true;
+                    self.threads[owner].record_jobs();
                     jobs += 1;
                 }
             }
             within(jobs, PENDING_JOBS, "jobs of a cluster that shares a pool")?;
-            if !self.threads[thread].jobs_are_recorded {
+            if !self.threads[thread].jobs_are_recorded() {
                 return Err(BootError::Dangling("pool user"));
             }
         }
@@ -550,22 +558,21 @@ impl Kernel {
         within(index + 1, THREADS, "reservations")?;
         let id = refer!(ReservationId, index, THREADS, "reservation");
         self.counts.reservations += 1;
-        let cluster = self.threads[thread].cluster;
-        let tie = Tie::new(0, Nanoseconds(1), thread.index() as u16);
+        let cluster = self.threads[thread].cluster();
         self.sequence += 1;
+        let tie = Tie::new(0, Nanoseconds(1), thread.index() as u16);
         let object = &mut self.reservations[id];
-        object.owner = Some(thread);
-        object.cluster = cluster;
-        object.class = Class::Background;
-        object.only_for_start = true;
-        object.account = Account::new(Nanoseconds(10_000_000), Nanoseconds(10_000_000));
-        object.tie = tie;
-        object.next_release = Instant::NEVER;
-        object.replenish_at = Instant::NEVER;
-        object.rests = Instant::NEVER;
-        object.nominal = Instant::NEVER;
-        object.key = Key::in_turn(Class::Background, self.sequence, tie);
-        self.threads[thread].own = Some(id);
+        object.set_terms(Terms {
+            owner: Some(thread),
+            cluster,
+            class: Class::Background,
+            tie,
+            account: Account::new(Nanoseconds(10_000_000), Nanoseconds(10_000_000)),
+            only_for_start: true,
+            ..Terms::NONE
+        });
+        object.set_key(Key::in_turn(Class::Background, self.sequence, tie));
+        self.threads[thread].set_own(id);
         Ok(())
     }
 

@@ -35,7 +35,7 @@
 //! A line that nobody acknowledges stays silent, so an engine that drains after its driver's death has nobody to say so.
 //! Its waiters are told, and so is whoever asks for it; unless it has drained by then, which is looked up.
 //!
-//! Not here: what comes after ([`lives`](crate::lives)). A handle to the dead stays what it is and is answered with `PeerDied`.
+//! Not here: what comes after (`lives`). A handle to the dead stays what it is and is answered with `PeerDied`.
 //! Reply tokens have generations, and those that the dead gave or held are void.
 
 use fusee_abi::Error;
@@ -44,7 +44,7 @@ use fusee_abi::trace::{ENGINE_TIME_SHIFT, Event, Ledger, Record};
 use fusee_locking::engine::State as Lock;
 use fusee_sched::time::{Instant, Nanoseconds};
 
-use crate::gates::SHARED;
+use crate::accelerators::gates::SHARED;
 use crate::id::{EngineId, EngineUserId, ReservationId, ThreadId};
 use crate::limits::{ENDPOINTS, ENGINE_USERS, GATES, NOTIFICATIONS, POOLS_PER_TASK, RESTARTS, THREADS, TOLD_AT_DEATH};
 use crate::machine::Place;
@@ -57,13 +57,13 @@ impl Kernel {
     //--- Three ways to end -------------------------------------------------------------------------------
 
     /// A thread did what it may not: its registers are traced, and it alone stops. An access that failed only while another
-    /// CPU took back what the thread was lent is made again, and a store may be a [request](crate::stores).
+    /// CPU took back what the thread was lent is made again, and a store may be a request (see `stores`).
     pub(crate) fn fault<M: Machine>(&mut self, machine: &mut M, thread: ThreadId, fault: Fault) {
         if machine.has_passed(thread, &fault) || GATES && self.is_request(machine, thread, &fault) {
             return;
         }
-        self.threads[thread].statistics.faults += 1;
-        let what = (fault.kind as u64) | u64::from(self.threads[thread].job.number) << 32;
+        self.threads[thread].count_fault();
+        let what = (fault.kind as u64) | u64::from(self.threads[thread].job().number()) << 32;
         self.trace_number(machine, Event::Fault, Some(thread), fault.syndrome as u32, what);
         if M::TRACE.keeps_schedule() {
             let registers = *machine.registers(thread);
@@ -80,7 +80,7 @@ impl Kernel {
 
     /// `exit` of one task.
     pub(crate) fn exit<M: Machine>(&mut self, machine: &mut M, thread: ThreadId, code: u64) {
-        let what = (code & 0xffff_ffff) | u64::from(self.threads[thread].job.number) << 32;
+        let what = (code & 0xffff_ffff) | u64::from(self.threads[thread].job().number()) << 32;
         self.trace_number(machine, Event::Exit, Some(thread), 0, what);
         self.note_end(machine, thread, ending::EXITED, [code, 0, 0]);
         self.stop(machine, thread);
@@ -89,7 +89,7 @@ impl Kernel {
     /// `stop`: of another task, or of the caller. The dead may be stopped again.
     pub(crate) fn stop_call<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) -> Result<(), Error> {
         let target = self.task_argument(machine, thread, rights::STOP)?;
-        if self.threads[target].state != State::Stopped {
+        if self.threads[target].state() != State::Stopped {
             self.trace(machine, Event::Stop, Some(target), u32::from(thread.number()), 0);
             self.note_end(machine, target, ending::STOPPED, [u64::from(thread.number()), 0, 0]);
             self.stop(machine, target);
@@ -111,21 +111,20 @@ impl Kernel {
         self.block(thread, State::Stopped, None);
         self.remove_donor(thread);
         let state = &mut self.threads[thread];
-        state.job.active = false;
-        let (on, own) = (state.on, state.own);
+        state.job_mut().abandon();
+        let (on, own) = (state.on(), state.own());
         if let Some(cpu) = on {
             self.request_reschedule(cpu);
         }
         self.drop_handles(thread);
-        if self.threads[thread].jobs_are_recorded {
+        if self.threads[thread].jobs_are_recorded() {
             self.job_ends(thread);
         }
         if let Some(reservation) = own {
             self.end_early(machine, reservation);
             let object = &mut self.reservations[reservation];
-            object.next_release = Instant::NEVER;
-            object.replenish_at = Instant::NEVER;
-            object.release = Release::None;
+            object.plan_nothing();
+            object.set_release(Release::None);
             self.leave_rest(reservation);
             self.event_moves(reservation);
         }
@@ -152,19 +151,19 @@ impl Kernel {
     /// One step of the death of `thread`; says whether there was anything left to do.
     fn die<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) -> bool {
         for _ in 0..ENGINE_USERS {
-            let Some(user) = self.threads[thread].uses else { break };
-            self.threads[thread].uses = self.engine_users[user].next;
-            if let Some(engine) = self.engine_users[user].engine
+            let Some(user) = self.threads[thread].uses() else { break };
+            self.threads[thread].pass_engine(self.engine_users[user].next());
+            if let Some(engine) = self.engine_users[user].engine()
                 && self.give_back(machine, engine, user).is_ok()
             {
                 return true;
             }
         }
         for _ in 0..POOLS_PER_TASK {
-            let Some(user) = self.threads[thread].tokens else { break };
-            self.threads[thread].tokens = self.pool_users[user].next;
+            let Some(user) = self.threads[thread].tokens() else { break };
+            self.threads[thread].pass_pool(self.pool_users[user].next());
             let held = self.release_token(machine, user).is_ok();
-            if let Some(pool) = self.pool_users[user].pool {
+            if let Some(pool) = self.pool_users[user].pool() {
                 self.advisers.exited(pool, user.index() as u16);
             }
             if held {
@@ -182,16 +181,16 @@ impl Kernel {
             return self.free_slot(machine, thread, slot, Place::Empty);
         }
         for _ in 0..ENDPOINTS {
-            let Some(endpoint) = self.threads[thread].serves else { break };
-            if let Some(caller) = self.endpoints[endpoint].callers.pop() {
+            let Some(endpoint) = self.threads[thread].serves() else { break };
+            if let Some(caller) = self.endpoints[endpoint].take_last() {
                 return Some(caller);
             }
-            self.threads[thread].serves = self.endpoints[endpoint].next;
+            self.threads[thread].pass_endpoint(self.endpoints[endpoint].next());
         }
         for _ in 0..NOTIFICATIONS {
-            let notification = self.threads[thread].signals?;
-            self.threads[thread].signals = self.notifications[notification].next;
-            if let Some(waiter) = self.notifications[notification].waiter.take() {
+            let notification = self.threads[thread].signals()?;
+            self.threads[thread].pass_notification(self.notifications[notification].next());
+            if let Some(waiter) = self.notifications[notification].end_wait() {
                 return Some(waiter);
             }
         }
@@ -211,7 +210,7 @@ impl Kernel {
     fn book_all<M: Machine>(&mut self, machine: &mut M) {
         let now = machine.now();
         for cpu in self.cpus() {
-            if self.cpus[cpu].entered {
+            if self.cpus[cpu].has_entered() {
                 self.charge(machine, cpu, now);
             }
         }
@@ -225,13 +224,13 @@ impl Kernel {
         for cpu in self.cpus() {
             let state = &self.cpus[cpu];
             let index = u32::from(cpu.0);
-            line(Ledger::Uptime, index, if state.entered { state.mark.since(state.since).0 } else { 0 });
-            line(Ledger::CpuCharged, index, state.charged.0);
-            line(Ledger::Kernel, index, state.kernel.0);
-            line(Ledger::IdleTime, index, state.idle.0);
+            line(Ledger::Uptime, index, if state.has_entered() { state.mark().since(state.since()).0 } else { 0 });
+            line(Ledger::CpuCharged, index, state.charged().0);
+            line(Ledger::Kernel, index, state.kernel().0);
+            line(Ledger::IdleTime, index, state.idle().0);
         }
         for thread in (0..self.counts.threads).filter_map(ThreadId::new) {
-            let statistics = &self.threads[thread].statistics;
+            let statistics = self.threads[thread].statistics();
             let index = thread.index() as u32;
             line(Ledger::Jobs, index, u64::from(statistics.jobs));
             line(Ledger::Misses, index, u64::from(statistics.misses));
@@ -243,22 +242,22 @@ impl Kernel {
         for reservation in (0..self.counts.reservations).filter_map(ReservationId::new) {
             let object = &self.reservations[reservation];
             let index = reservation.index() as u32;
-            line(Ledger::Charged, index, object.charged.0);
-            line(Ledger::Throttles, index, u64::from(object.throttles));
-            line(Ledger::Overshoot, index, object.overshoot.0);
+            line(Ledger::Charged, index, object.charged().0);
+            line(Ledger::Throttles, index, u64::from(object.throttles()));
+            line(Ledger::Overshoot, index, object.overshoot().0);
         }
         for engine in (0..if GATES { self.counts.engines } else { 0 }).filter_map(EngineId::new) {
             if self.has_gate(engine) {
-                let open = self.engines[engine].lock.state() == Lock::Held(SHARED);
+                let open = self.engines[engine].lock().state() == Lock::Held(SHARED);
                 let since = if open { now.since(self.gates[engine].opened) } else { Nanoseconds::ZERO };
                 line(Ledger::SharedTime, engine.index() as u32, (self.gates[engine].time + since).0);
             }
         }
         for user in (0..self.counts.engine_users).filter_map(EngineUserId::new) {
             let object = &self.engine_users[user];
-            if let (Some(engine), Some(thread)) = (object.engine, object.thread) {
+            if let (Some(engine), Some(thread)) = (object.engine(), object.thread()) {
                 let index = ((engine.index() << ENGINE_TIME_SHIFT) | thread.index()) as u32;
-                line(Ledger::EngineTime, index, object.time.0);
+                line(Ledger::EngineTime, index, object.time().0);
             }
         }
     }

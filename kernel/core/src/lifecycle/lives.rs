@@ -32,9 +32,9 @@ use fusee_abi::image::Supervision;
 use fusee_sched::account::Account;
 use fusee_sched::time::{Instant, Nanoseconds};
 
-use crate::id::{EndpointId, EngineUserId, NotificationId, PoolUserId, ThreadId};
+use crate::id::{EndpointId, NotificationId, ThreadId};
 use crate::limits::{HANDLES, RESTARTS};
-use crate::object::{Release, State};
+use crate::object::{Belongings, Release, State};
 use crate::{Kernel, Machine};
 
 /// When to look again whether a dead thread has left its CPU.
@@ -75,14 +75,8 @@ pub struct Life {
     pub budget: Nanoseconds,
     /// and of the period: `set_reservation` gives no more.
     pub period: Nanoseconds,
-    /// What it serves, signals and uses.
-    pub serves: Option<EndpointId>,
-    /// See `serves`.
-    pub signals: Option<NotificationId>,
-    /// See `serves`.
-    pub uses: Option<EngineUserId>,
-    /// See `serves`.
-    pub tokens: Option<PoolUserId>,
+    /// The lists of what it serves, signals and uses.
+    pub belongings: Belongings,
     /// When it ended last,
     pub ended: Instant,
     /// and how.
@@ -102,10 +96,7 @@ impl Life {
         first_release: Instant::ZERO,
         budget: Nanoseconds::ZERO,
         period: Nanoseconds::ZERO,
-        serves: None,
-        signals: None,
-        uses: None,
-        tokens: None,
+        belongings: Belongings::EMPTY,
         ended: Instant::ZERO,
         end: End { how: ending::NONE, words: [0; 3] },
     };
@@ -131,10 +122,10 @@ impl Kernel {
             return false;
         }
         let object = &self.threads[thread];
-        let own = object.own.map(|own| &self.reservations[own]);
+        let own = object.own().map(|own| &self.reservations[own]);
         let (release, first_release) =
-            own.map_or((Release::None, Instant::NEVER), |own| (own.release, own.next_release));
-        let account = own.map_or(Account::EMPTY, |own| own.account);
+            own.map_or((Release::None, Instant::NEVER), |own| (own.release(), own.next_release()));
+        let account = own.map_or(Account::EMPTY, |own| *own.account());
         self.lives[thread] = Life {
             ends: ends.flatten(),
             starts: starts.flatten(),
@@ -144,10 +135,7 @@ impl Kernel {
             first_release,
             budget: account.budget,
             period: account.period,
-            serves: object.serves,
-            signals: object.signals,
-            uses: object.uses,
-            tokens: object.tokens,
+            belongings: object.belongings(),
             ..Life::EMPTY
         };
         if is_dormant {
@@ -160,10 +148,10 @@ impl Kernel {
     fn boot_dormant(&mut self, thread: ThreadId) {
         self.block(thread, State::Stopped, None);
         self.lives[thread].is_told = true;
-        self.threads[thread].life = u32::MAX;
-        if let Some(own) = self.threads[thread].own {
+        self.threads[thread].await_first_life();
+        if let Some(own) = self.threads[thread].own() {
             let object = &mut self.reservations[own];
-            (object.next_release, object.replenish_at) = (Instant::NEVER, Instant::NEVER);
+            object.plan_nothing();
             self.event_moves(own);
         }
     }
@@ -193,7 +181,7 @@ impl Kernel {
     #[inline(never)]
     fn tell_end<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) {
         // This CPU leaves it in this trap.
-        if self.threads[thread].on.is_some_and(|cpu| cpu != self.here) {
+        if self.threads[thread].on().is_some_and(|cpu| cpu != self.here) {
             self.plan_timeout(thread, machine.now() + LEAVING);
             return;
         }
@@ -215,7 +203,7 @@ impl Kernel {
     #[inline(never)]
     fn tell_start<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) {
         self.lives[thread].is_starting = false;
-        self.threads[thread].job.signalled = false;
+        self.threads[thread].job_mut().end_signal();
         if let Some(starts) = self.lives[thread].starts {
             self.signal(machine, starts, STARTED);
         }
@@ -224,7 +212,7 @@ impl Kernel {
     /// How often the server of `endpoint` was given another life.
     #[inline]
     pub(crate) fn life_of(&self, endpoint: EndpointId) -> u32 {
-        self.endpoints[endpoint].server.map_or(0, |server| self.threads[server].life)
+        self.endpoints[endpoint].server().map_or(0, |server| self.threads[server].life())
     }
 
     //--- What others know --------------------------------------------------------------------------------
@@ -270,8 +258,8 @@ impl Kernel {
         endpoint: EndpointId,
     ) -> Result<(), Error> {
         // The dead are asked nothing: the request finds that out.
-        let is_dead = |server: ThreadId| matches!(self.threads[server].state, State::Stopped);
-        if self.endpoints[endpoint].server.is_none_or(is_dead) {
+        let is_dead = |server: ThreadId| matches!(self.threads[server].state(), State::Stopped);
+        if self.endpoints[endpoint].server().is_none_or(is_dead) {
             return Ok(());
         }
         let (life, slot) = (u64::from(self.life_of(endpoint)), usize::from(HandleValue(value).slot()) % HANDLES);

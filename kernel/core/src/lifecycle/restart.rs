@@ -1,6 +1,6 @@
 //! A task begins again, or for the first time: `restart` and `start`, and how its last life ended.
 //!
-//! What lives are, and what others know of them, is in [`lives`](crate::lives).
+//! What lives are, and what others know of them, is in `lives`.
 
 use fusee_abi::Error;
 use fusee_abi::call::{FIRST_WORD, HandleValue, rights};
@@ -9,10 +9,10 @@ use fusee_sched::key::Class;
 use fusee_sched::time::{Instant, Nanoseconds};
 
 use crate::id::{EngineId, ThreadId};
+use crate::lifecycle::lives::Life;
 use crate::limits::{BUDGET_MIN, ENGINE_USERS, GATES, HANDLES, POOLS_PER_TASK};
-use crate::lives::Life;
 use crate::machine::Place;
-use crate::object::{Interrupt, Job, Object, Release, Thread};
+use crate::object::{Interrupt, Object, Release};
 use crate::{Kernel, Machine};
 
 impl Kernel {
@@ -25,7 +25,7 @@ impl Kernel {
         // Whoever waits for an engine of it that drains has not been told yet, and need not be: its new life is told of the end.
         self.cancel_timeout(target);
         self.begin_again(machine, target);
-        let number = u64::from(self.threads[target].life);
+        let number = u64::from(self.threads[target].life());
         machine.registers(target).general[1] = number;
         machine.registers(thread).general[1] = number;
         self.trace(machine, Event::Restart, Some(target), u32::from(thread.number()), number as u32);
@@ -42,14 +42,14 @@ impl Kernel {
         let target = self.ended_argument(machine, thread, true)?;
         let general = machine.registers(thread).general;
         let (budget, period) = (Nanoseconds(general[FIRST_WORD]), Nanoseconds(general[FIRST_WORD + 1]));
-        let own = self.threads[target].own.ok_or(Error::BadArgument)?;
+        let own = self.threads[target].own().ok_or(Error::BadArgument)?;
         let (life, now) = (&mut self.lives[target], self.now);
         if budget.0 < BUDGET_MIN || budget > life.budget || period < life.period {
             return Err(Error::BadArgument);
         }
-        let account = &mut self.reservations[own].account;
-        life.first_release = next_release(life.first_release, account.period, now);
-        account.change(budget, period, now);
+        let object = &mut self.reservations[own];
+        life.first_release = next_release(life.first_release, object.account().period, now);
+        object.change_budget(budget, period, now);
         Ok(())
     }
 
@@ -76,7 +76,7 @@ impl Kernel {
     /// As of each handle.
     pub(crate) fn read_end<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) -> Result<(), Error> {
         let target = self.task_argument(machine, thread, rights::RESTART)?;
-        let (life, number) = (self.lives[target], self.threads[target].life);
+        let (life, number) = (self.lives[target], self.threads[target].life());
         let general = &mut machine.registers(thread).general;
         (general[1], general[2], general[3]) = (life.end.how, u64::from(number), life.ended.0);
         general[4..7].copy_from_slice(&life.end.words);
@@ -89,15 +89,7 @@ impl Kernel {
         let life = &mut self.lives[thread];
         (life.is_told, life.is_starting) = (false, true);
         let life = *life;
-        let state = &mut self.threads[thread];
-        state.life = state.life.wrapping_add(1);
-        (state.serves, state.signals, state.uses, state.tokens) = (life.serves, life.signals, life.uses, life.tokens);
-        (state.sends, state.stores) = (false, None);
-        let (number, sporadic) = (state.job.number, state.job.sporadic);
-        // What is signalled takes no fast path, so that nothing passes by which it would have started.
-        state.job = Job { number, signalled: true, ..Thread::EMPTY.job };
-        state.job.sporadic.base = sporadic.base;
-        state.job.sporadic.places = sporadic.places;
+        self.threads[thread].begin_life(life.belongings);
         self.find_uses(machine, thread);
         self.fill_slots(machine, thread);
         self.begin_budget(thread, life);
@@ -111,7 +103,7 @@ impl Kernel {
     /// Clients without a lock have the engines again that nobody wanted while their driver, `thread`, was dead.
     fn open_gates<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) {
         for engine in (0..self.counts.engines).filter_map(EngineId::new) {
-            if self.engines[engine].driver == Some(thread) {
+            if self.engines[engine].driver() == Some(thread) {
                 self.hand_back(machine, engine);
             }
         }
@@ -119,19 +111,19 @@ impl Kernel {
 
     /// What was taken from the last life of `thread` is not lost to this one.
     fn find_uses<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) {
-        let mut next = self.threads[thread].uses;
+        let mut next = self.threads[thread].uses();
         for _ in 0..ENGINE_USERS {
             let Some(user) = next else { break };
-            next = self.engine_users[user].next;
-            if self.engine_users[user].lost {
+            next = self.engine_users[user].next();
+            if self.engine_users[user].is_lost() {
                 self.end_loss(machine, user);
             }
         }
-        let mut next = self.threads[thread].tokens;
+        let mut next = self.threads[thread].tokens();
         for _ in 0..POOLS_PER_TASK {
             let Some(user) = next else { break };
-            next = self.pool_users[user].next;
-            self.pool_users[user].lost = false;
+            next = self.pool_users[user].next();
+            self.pool_users[user].end_loss();
         }
     }
 
@@ -167,21 +159,20 @@ impl Kernel {
     /// The reservation of `thread` goes on with what is left of its budget, as if that were released now, and its jobs are released where they would be.
     fn begin_budget(&mut self, thread: ThreadId, life: Life) {
         self.end_start(thread);
-        let Some(own) = self.threads[thread].own else { return };
+        let Some(own) = self.threads[thread].own() else { return };
         let now = self.now;
         let object = &mut self.reservations[own];
-        object.release = life.release;
-        object.next_release = match life.release {
-            Release::Periodic => next_release(life.first_release, object.account.period, now),
+        object.set_release(life.release);
+        object.plan_release(match life.release {
+            Release::Periodic => next_release(life.first_release, object.account().period, now),
             Release::None | Release::Sporadic => Instant::NEVER,
-        };
-        object.suspended = Nanoseconds::ZERO;
-        object.account.resume(now);
-        object.throttled = object.account.is_dry();
-        object.replenish_at = if object.throttled { object.account.next_refill(now) } else { Instant::NEVER };
-        if now < self.start && object.class == Class::RealTime {
+        });
+        object.clear_suspension();
+        object.resume_budget(now);
+        object.throttle_if_dry(now);
+        if now < self.start && object.class() == Class::RealTime {
             // Whatever is used before the start of the system is void.
-            object.replenish_at = object.replenish_at.min(self.start);
+            object.start_over_by(self.start);
         }
         self.renew_key(own);
         self.event_moves(own);

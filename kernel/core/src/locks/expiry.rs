@@ -34,7 +34,7 @@ impl Kernel {
     pub(crate) fn oldest_grant(&self, pool: PoolId) -> Option<(PoolUserId, Instant)> {
         let held = |user: &PoolUserId| tokens::held_by(&self.pools[pool], user.index() as u16).is_some();
         let users = self.pools[pool].requests().iter().filter_map(|one| PoolUserId::new(usize::from(one.user)));
-        let granted = users.filter(held).map(|user| (user, self.pool_users[user].granted));
+        let granted = users.filter(held).map(|user| (user, self.pool_users[user].granted()));
         granted.min_by_key(|(_, granted)| *granted)
     }
 
@@ -43,45 +43,45 @@ impl Kernel {
     pub(crate) fn look_at_tokens<M: Machine>(&mut self, machine: &mut M, event: u16, now: Instant) {
         let number = (THREADS - 1 - self.counts.engines).checked_sub(usize::from(event));
         let Some(pool) = number.and_then(PoolId::new) else { return };
-        self.token_watches[pool].planned = false;
+        self.token_watches[pool].end_look();
         let Some((user, granted)) = self.oldest_grant(pool) else { return };
         if self.forgets(Planted::TokenWithoutWatchdog) {
             return;
         }
-        let due = granted + self.token_watches[pool].watchdog;
+        let due = granted + self.token_watches[pool].watchdog();
         if now < due {
             self.plan_token_look(pool, due);
             return;
         }
-        if let Some(thread) = self.pool_users[user].thread {
+        if let Some(thread) = self.pool_users[user].thread() {
             self.take_token(machine, pool, user, thread);
         }
         // The step may have planned a look for a grant that is newer than others.
         if let Some((_, granted)) = self.oldest_grant(pool) {
-            self.plan_token_look(pool, granted + self.token_watches[pool].watchdog);
+            self.plan_token_look(pool, granted + self.token_watches[pool].watchdog());
         }
     }
 
     /// One step on the way to taking the token of `user`, by `thread`.
     fn take_token<M: Machine>(&mut self, machine: &mut M, pool: PoolId, user: PoolUserId, thread: ThreadId) {
-        let needs_token = |kernel: &Kernel, engine: EngineId| kernel.engines[engine].pool == Some(pool);
-        let mut next = self.threads[thread].uses;
+        let needs_token = |kernel: &Kernel, engine: EngineId| kernel.engines[engine].pool() == Some(pool);
+        let mut next = self.threads[thread].uses();
         for _ in 0..HANDLES {
             let Some(one) = next else { break };
-            next = self.engine_users[one].next;
-            let Some(engine) = self.engine_users[one].engine.filter(|engine| needs_token(self, *engine)) else {
+            next = self.engine_users[one].next();
+            let Some(engine) = self.engine_users[one].engine().filter(|engine| needs_token(self, *engine)) else {
                 continue;
             };
-            if self.engines[engine].lock.state() == Lock::Held(one.index() as u16) {
+            if self.engines[engine].lock().state() == Lock::Held(one.index() as u16) {
                 self.lose_engine(machine, engine, one);
                 return;
             }
         }
-        let waits = match self.threads[thread].state {
-            State::Acquiring(one) => self.engine_users[one].engine.is_some_and(|engine| needs_token(self, engine)),
+        let waits = match self.threads[thread].state() {
+            State::Acquiring(one) => self.engine_users[one].engine().is_some_and(|engine| needs_token(self, engine)),
             State::AwaitingGroup { group, .. } => {
                 let mut engines = (0..self.counts.engines).filter_map(EngineId::new);
-                engines.any(|engine| self.engines[engine].group == Some(group) && needs_token(self, engine))
+                engines.any(|engine| self.engines[engine].group() == Some(group) && needs_token(self, engine))
             }
             _ => false,
         };
@@ -91,13 +91,13 @@ impl Kernel {
             return;
         }
         self.trace(machine, Event::TokenTaken, Some(thread), u32::from(pool.number()), 0);
-        self.pool_users[user].lost = true;
+        self.pool_users[user].lose();
         let _ = self.release_token(machine, user);
     }
 
     /// Takes `engine` from `user`, whose token is overdue.
     fn lose_engine<M: Machine>(&mut self, machine: &mut M, engine: EngineId, user: EngineUserId) {
-        let thread = self.engine_users[user].thread;
+        let thread = self.engine_users[user].thread();
         self.trace(machine, Event::EngineTaken, thread, u32::from(engine.number()), 0);
         self.lose(engine, user);
         let _ = self.give_back(machine, engine, user);

@@ -16,8 +16,8 @@ use fusee_locking::group::{Change, LockSet, Waits};
 use fusee_locking::groups;
 use heapless::Vec;
 
+use crate::accelerators::gates::SHARED;
 use crate::donation::node_index;
-use crate::gates::SHARED;
 use crate::id::{EngineId, EngineUserId, GroupId, ThreadId, user_of};
 use crate::limits::{ENGINES, GATES, USERS_PER_GROUP};
 use crate::object::State;
@@ -78,9 +78,9 @@ impl Kernel {
     /// `engine` of `group` is wanted: if clients without a lock have it, it is theirs no more, and drains if one of their commands runs.
     #[inline(always)]
     pub(crate) fn take_back_of_group<M: Machine>(&mut self, machine: &mut M, group: GroupId, engine: EngineId) {
-        if self.has_gate(engine) && self.engines[engine].lock.state() == Lock::Held(SHARED) {
+        if self.has_gate(engine) && self.engines[engine].lock().state() == Lock::Held(SHARED) {
             self.take_back(machine, engine);
-            if self.engines[engine].lock.state() != Lock::Free {
+            if self.engines[engine].lock().state() != Lock::Free {
                 groups::drain(&mut self.groups[group], engine.index() as u8);
             }
         }
@@ -102,8 +102,8 @@ impl Kernel {
             let index = gated.trailing_zeros();
             gated &= gated - 1;
             let Some(engine) = EngineId::new(index as usize) else { return };
-            if self.engines[engine].group == Some(group)
-                && self.engines[engine].lock.state() == Lock::Free
+            if self.engines[engine].group() == Some(group)
+                && self.engines[engine].lock().state() == Lock::Free
                 && !groups::is_wanted(&self.groups[group], index as u8)
             {
                 self.open(machine, engine);
@@ -128,7 +128,7 @@ impl Kernel {
     fn look_if_closed<M: Machine>(&mut self, machine: &mut M, group: GroupId, user: u16) {
         if let Some((_, Waits::ForDrain(lock))) = groups::request_of(&self.groups[group], user)
             && let Some(engine) = EngineId::new(usize::from(lock))
-            && let Lock::Quarantined(user) = self.engines[engine].lock.state()
+            && let Lock::Quarantined(user) = self.engines[engine].lock().state()
             && let Some(user) = user_of(user).or(self.gates[engine].user)
         {
             self.plan_look(engine, user, machine.now());
@@ -140,7 +140,7 @@ impl Kernel {
     #[inline(never)]
     pub(crate) fn lose(&mut self, engine: EngineId, user: EngineUserId) {
         self.mark_lost(user);
-        if let (Some(group), Some(thread)) = (self.engines[engine].group, self.engine_users[user].thread)
+        if let (Some(group), Some(thread)) = (self.engines[engine].group(), self.engine_users[user].thread())
             && let Some((set, Waits::Not)) = groups::request_of(&self.groups[group], node_index(thread))
         {
             for engine in engines(set) {
@@ -152,10 +152,10 @@ impl Kernel {
     }
 
     fn mark_lost(&mut self, user: EngineUserId) {
-        if !core::mem::replace(&mut self.engine_users[user].lost, true)
-            && let Some(thread) = self.engine_users[user].thread
+        if self.engine_users[user].lose()
+            && let Some(thread) = self.engine_users[user].thread()
         {
-            self.threads[thread].losses += 1;
+            self.threads[thread].lose();
         }
         self.find_if_plain(user);
     }
@@ -164,12 +164,12 @@ impl Kernel {
     #[cold]
     #[inline(never)]
     pub(crate) fn end_losses<M: Machine>(&mut self, machine: &mut M, thread: ThreadId, set: LockSet) {
-        let mut next = self.threads[thread].uses;
+        let mut next = self.threads[thread].uses();
         for _ in 0..ENGINES {
             let Some(user) = next else { return };
             let object = &self.engine_users[user];
-            next = object.next;
-            if object.lost && object.engine.is_some_and(|engine| set.overlaps(set_of(engine))) {
+            next = object.next();
+            if object.is_lost() && object.engine().is_some_and(|engine| set.overlaps(set_of(engine))) {
                 self.end_loss(machine, user);
             }
         }
@@ -177,7 +177,7 @@ impl Kernel {
 
     /// The user that holds `engine`.
     fn holder(&self, engine: EngineId) -> Option<EngineUserId> {
-        match self.engines[engine].lock.state() {
+        match self.engines[engine].lock().state() {
             Lock::Held(user) => user_of(user),
             _ => None,
         }
@@ -192,7 +192,7 @@ impl Kernel {
         for user in listed(self.groups[group].granted(change)) {
             let Some(thread) = ThreadId::new(usize::from(user)) else { continue };
             self.hold_group(machine, group, thread);
-            if self.threads[thread].state != State::Ready {
+            if self.threads[thread].state() != State::Ready {
                 self.wake(machine, thread, Ok(()));
             }
         }
@@ -204,7 +204,7 @@ impl Kernel {
         for user in &moved {
             let Some(thread) = ThreadId::new(usize::from(*user)) else { continue };
             if let Some(driver) = self.lock_donee(thread)
-                && self.threads[driver].state == State::Stopped
+                && self.threads[driver].state() == State::Stopped
             {
                 // It is dead, and will not tell the thread that waits.
                 self.plan_death(machine, driver);
@@ -217,15 +217,15 @@ impl Kernel {
     #[inline(never)]
     pub(crate) fn hold_group<M: Machine>(&mut self, machine: &mut M, group: GroupId, thread: ThreadId) {
         let Some((set, _)) = groups::request_of(&self.groups[group], node_index(thread)) else { return };
-        let mut next = self.threads[thread].uses;
+        let mut next = self.threads[thread].uses();
         for _ in 0..ENGINES {
             let Some(user) = next else { return };
-            next = self.engine_users[user].next;
-            if let Some(engine) = self.engine_users[user].engine
+            next = self.engine_users[user].next();
+            if let Some(engine) = self.engine_users[user].engine()
                 && set.overlaps(set_of(engine))
             {
                 // It is free: the group says so.
-                let _ = self.engines[engine].lock.request(user.index() as u16);
+                let _ = self.engines[engine].lock_mut().request(user.index() as u16);
                 self.hand(machine, engine, user);
             }
         }

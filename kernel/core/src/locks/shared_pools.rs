@@ -43,14 +43,14 @@ impl Kernel {
     /// The record of pending jobs that `thread` has a place in.
     pub(crate) fn record(&self, thread: ThreadId) -> Option<ClusterId> {
         let thread = &self.threads[thread];
-        if CLUSTERS > 1 && thread.jobs_are_recorded { thread.cluster } else { None }
+        if CLUSTERS > 1 && thread.jobs_are_recorded() { thread.cluster() } else { None }
     }
 
     /// A job of `thread`, which has budget, is pending from here on.
     #[cold]
     pub(crate) fn job_begins(&mut self, thread: ThreadId) {
-        let (Some(cluster), Some(reservation)) = (self.record(thread), self.threads[thread].own) else { return };
-        let key = self.reservations[reservation].key;
+        let (Some(cluster), Some(reservation)) = (self.record(thread), self.threads[thread].own()) else { return };
+        let key = self.reservations[reservation].key();
         // There is a place for each task of the cluster.
         let released = self.pending_jobs[cluster].release(node_index(thread), key);
         if let Ok(moved) = released {
@@ -63,7 +63,7 @@ impl Kernel {
     pub(crate) fn job_ends(&mut self, thread: ThreadId) {
         let Some(cluster) = self.record(thread) else { return };
         let moved = self.pending_jobs[cluster].complete(node_index(thread));
-        if matches!(self.threads[thread].state, State::Donating | State::AwaitingTurn { .. }) {
+        if matches!(self.threads[thread].state(), State::Donating | State::AwaitingTurn { .. }) {
             self.end_donation(thread);
         }
         self.donors_moved(cluster, &moved);
@@ -85,7 +85,7 @@ impl Kernel {
     }
 
     fn is_dry(&self, thread: ThreadId) -> bool {
-        self.threads[thread].own.is_some_and(|own| self.reservations[own].throttled)
+        self.threads[thread].own().is_some_and(|own| self.reservations[own].is_throttled())
     }
 
     /// A request of `thread` is complete, or withdrawn.
@@ -115,7 +115,7 @@ impl Kernel {
     #[inline(never)]
     fn donors_moved(&mut self, cluster: ClusterId, moved: &[u16]) {
         for thread in moved.iter().filter_map(|one| ThreadId::new(usize::from(*one))) {
-            let state = self.threads[thread].state;
+            let state = self.threads[thread].state();
             if !matches!(state, State::Ready | State::Donating | State::AwaitingTurn { .. }) {
                 continue;
             }
@@ -134,14 +134,14 @@ impl Kernel {
         for job in self.pending_jobs[cluster].top() {
             if job.donee.is_none()
                 && let Some(thread) = ThreadId::new(usize::from(job.user))
-                && matches!(self.threads[thread].state, State::AwaitingTurn { due: false, .. })
+                && matches!(self.threads[thread].state(), State::AwaitingTurn { due: false, .. })
             {
                 // The top has as many places as CPUs.
                 let _ = called.push(thread);
             }
         }
         for thread in called {
-            if let State::AwaitingTurn { user, .. } = self.threads[thread].state {
+            if let State::AwaitingTurn { user, .. } = self.threads[thread].state() {
                 self.block(thread, State::AwaitingTurn { user, due: true }, None);
             }
             // The operation that moved it has no place for another.
@@ -151,7 +151,7 @@ impl Kernel {
 
     /// `thread` lends no longer, and goes on if it waits for nothing else.
     fn end_donation(&mut self, thread: ThreadId) {
-        if self.threads[thread].state == State::Donating {
+        if self.threads[thread].state() == State::Donating {
             self.resume(thread);
         } else {
             self.remove_donor(thread);

@@ -23,10 +23,10 @@ use fusee_locking::tokens;
 use fusee_sched::key::Key;
 use fusee_sched::time::{Instant, Nanoseconds};
 
+use crate::accelerators::engines::as_error;
+use crate::donation::keys::user_number;
 use crate::donation::node_index;
-use crate::engines::as_error;
 use crate::id::{PoolId, PoolUserId, ThreadId};
-use crate::keys::user_number;
 use crate::limits::{HANDLES, POOLS_PER_TASK};
 use crate::object::State;
 use crate::{Kernel, Machine};
@@ -35,11 +35,11 @@ impl Kernel {
     /// The tokens of the job of `thread`, which is complete: they are not for the next one.
     #[cold]
     pub(crate) fn give_back_shared<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) {
-        let mut next = self.threads[thread].tokens;
+        let mut next = self.threads[thread].tokens();
         for _ in 0..POOLS_PER_TASK {
             let Some(user) = next else { return };
-            next = self.pool_users[user].next;
-            if self.pool_users[user].pool.is_some_and(|pool| self.is_shared(pool)) {
+            next = self.pool_users[user].next();
+            if self.pool_users[user].pool().is_some_and(|pool| self.is_shared(pool)) {
                 // If it holds one.
                 let _ = self.release_token(machine, user);
             }
@@ -56,7 +56,7 @@ impl Kernel {
         pool: PoolId,
     ) -> Result<(), Error> {
         if !self.may_request(thread) {
-            if !self.threads[thread].job.active {
+            if !self.threads[thread].job().is_active() {
                 return Err(Error::NoJobs);
             }
             let donee = self.release_donee(thread).filter(|target| self.may_wait_for(thread, *target).is_ok());
@@ -71,13 +71,13 @@ impl Kernel {
     /// The turn of `thread` may have come.
     #[cold]
     pub(crate) fn take_turn<M: Machine>(&mut self, machine: &mut M, thread: ThreadId, user: PoolUserId) {
-        let Some(pool) = self.pool_users[user].pool else { return };
+        let Some(pool) = self.pool_users[user].pool() else { return };
         let result =
             if self.may_request(thread) { self.request_shared(machine, thread, user, pool) } else { Ok(false) };
         match result {
             Ok(true) => {}
             Ok(false) => {
-                if let State::AwaitingTurn { user, .. } = self.threads[thread].state {
+                if let State::AwaitingTurn { user, .. } = self.threads[thread].state() {
                     self.block(thread, State::AwaitingTurn { user, due: false }, None);
                 }
                 let deadline = machine.registers(thread).general[DEADLINE];
@@ -98,8 +98,8 @@ impl Kernel {
         // By arrival: each is later than all before.
         self.sequence += 1;
         let key = Key::at(Instant(self.sequence));
-        let change = self.token_request(pool, user, key).map_err(crate::engines::as_error)?;
-        self.threads[thread].requests += 1;
+        let change = self.token_request(pool, user, key).map_err(crate::accelerators::engines::as_error)?;
+        self.threads[thread].begin_request();
         if let Some(cluster) = self.record(thread) {
             // It may: that was asked before.
             let _ = self.pending_jobs[cluster].request(node_index(thread));
@@ -120,13 +120,13 @@ impl Kernel {
         thread: ThreadId,
         user: PoolUserId,
     ) -> Result<(), Error> {
-        let pool = self.pool_users[user].pool.ok_or(Error::BadHandle)?;
+        let pool = self.pool_users[user].pool().ok_or(Error::BadHandle)?;
         if self.is_shared(pool) {
             return self.acquire_shared(machine, thread, user, pool);
         }
         let key = self.base_key(thread);
         let change = self.token_request(pool, user, key).map_err(as_error)?;
-        self.threads[thread].requests += 1;
+        self.threads[thread].begin_request();
         if let Some(target) = self.token_donee(user)
             && let Err(error) = self.may_wait_for(thread, target)
         {
@@ -148,7 +148,7 @@ impl Kernel {
 
     /// The request of `user`, whose job has the base key `key`, in `pool`.
     pub(crate) fn token_request(&mut self, pool: PoolId, user: PoolUserId, key: Key) -> Result<Change, LockError> {
-        let length = self.pool_users[user].length;
+        let length = self.pool_users[user].length();
         self.advisers.request(pool, &mut self.pools[pool], user_number(user), key, length)
     }
 
@@ -156,9 +156,7 @@ impl Kernel {
     pub(crate) fn release_token<M: Machine>(&mut self, machine: &mut M, user: PoolUserId) -> Result<(), Error> {
         let (pool, thread) = self.pool_user(user).ok_or(Error::BadHandle)?;
         let replica = tokens::held_by(&self.pools[pool], user_number(user)).ok_or(Error::NotHeld)?;
-        let state = &mut self.threads[thread];
-        state.holds -= 1;
-        state.requests -= 1;
+        self.threads[thread].let_go_token();
         self.trace(machine, Event::TokenRelease, Some(thread), u32::from(pool.number()), u32::from(replica));
         self.measure_token(pool, user, thread);
         if let Some(change) = self.advisers.withdraw(pool, &mut self.pools[pool], user_number(user)) {
@@ -177,31 +175,32 @@ impl Kernel {
     #[inline(never)]
     pub(crate) fn token_granted<M: Machine>(&mut self, machine: &mut M, pool: PoolId, grant: Grant) {
         let Some(user) = PoolUserId::new(usize::from(grant.user)) else { return };
-        let Some(thread) = self.pool_users[user].thread else { return };
-        self.threads[thread].holds += 1;
+        let Some(thread) = self.pool_users[user].thread() else { return };
+        self.threads[thread].hold_token();
         self.advisers.acquired(pool, grant.user, grant.replica);
         if self.advisers.measures(pool) {
-            self.pool_users[user].usage_at_grant = self.used_so_far(thread);
+            let used = self.used_so_far(thread);
+            self.pool_users[user].note_usage(used);
         }
         let general = &mut machine.registers(thread).general;
         general[0] = 0;
         general[1] = u64::from(grant.replica);
         self.watch_token(machine, pool, user);
         self.trace(machine, Event::TokenGrant, Some(thread), u32::from(pool.number()), u32::from(grant.replica));
-        if self.threads[thread].state != State::Ready {
+        if self.threads[thread].state() != State::Ready {
             self.wake(machine, thread, Ok(()));
         }
     }
 
     /// What `thread` has used CPUs and engines for.
     pub(crate) fn used_so_far(&self, thread: ThreadId) -> Nanoseconds {
-        let mut used = self.threads[thread].statistics.time;
-        let mut next = self.threads[thread].uses;
+        let mut used = self.threads[thread].statistics().time;
+        let mut next = self.threads[thread].uses();
         // Each engine by a handle of its own.
         for _ in 0..HANDLES {
             let Some(user) = next else { break };
-            used += self.engine_users[user].suspended_time;
-            next = self.engine_users[user].next;
+            used += self.engine_users[user].suspended_time();
+            next = self.engine_users[user].next();
         }
         used
     }
@@ -209,7 +208,7 @@ impl Kernel {
     /// Tells the plugin of `pool` how long the token of `user` was used, which `thread` gives back.
     pub(crate) fn measure_token(&mut self, pool: PoolId, user: PoolUserId, thread: ThreadId) {
         if self.advisers.measures(pool) {
-            let used = self.used_so_far(thread).saturating_sub(self.pool_users[user].usage_at_grant);
+            let used = self.used_so_far(thread).saturating_sub(self.pool_users[user].usage_at_grant());
             self.advisers.freed(pool, user_number(user), used);
         }
     }
@@ -218,7 +217,7 @@ impl Kernel {
     pub(crate) fn withdraw_request(&mut self, user: PoolUserId) {
         let Some((pool, thread)) = self.pool_user(user) else { return };
         if let Some(change) = self.advisers.withdraw(pool, &mut self.pools[pool], user_number(user)) {
-            self.threads[thread].requests -= 1;
+            self.threads[thread].end_request();
             self.follow_tokens(pool, change);
         }
         if self.is_shared(pool) {
@@ -228,7 +227,7 @@ impl Kernel {
 
     /// Whether an earlier key waits for a token of which `thread` holds one.
     pub(crate) fn keeps_earlier(&self, thread: ThreadId, user: PoolUserId) -> Result<bool, Error> {
-        let pool = self.pool_users[user].pool.ok_or(Error::BadHandle)?;
+        let pool = self.pool_users[user].pool().ok_or(Error::BadHandle)?;
         let tokens = &self.pools[pool];
         tokens::held_by(tokens, user_number(user)).ok_or(Error::NotHeld)?;
         // All that came later should have their turn.

@@ -18,7 +18,7 @@ use fusee_sched::time::{Instant, Nanoseconds};
 use crate::id::{ClusterId, InterruptId, NotificationId, ReservationId, ThreadId};
 use crate::limits::{LONGEST_PATH, RESTARTS};
 use crate::machine::late_kick;
-use crate::object::{Cpu, Object, Payer, State};
+use crate::object::{Object, Payer, State};
 use crate::{Kernel, Machine, Outcome, Trap};
 
 /// What runs on a CPU, and should.
@@ -61,7 +61,7 @@ impl Kernel {
     #[inline(always)]
     pub(crate) fn fast_rare<M: Machine>(&mut self, machine: &mut M, cpu: CpuId, trap: Trap) -> Option<Outcome> {
         let Trap::Syscall = trap else { return None };
-        let thread = self.cpus[cpu].current?;
+        let thread = self.cpus[cpu].current()?;
         if machine.registers(thread).general[NUMBER] != Call::Send as u64 {
             return None;
         }
@@ -70,7 +70,7 @@ impl Kernel {
 
     #[inline(always)]
     fn fast_switch_call<M: Machine>(&mut self, machine: &mut M, cpu: CpuId) -> Option<Outcome> {
-        let thread = self.cpus[cpu].current?;
+        let thread = self.cpus[cpu].current()?;
         let number = machine.registers(thread).general[NUMBER];
         if number != Call::Signal as u64 && number != Call::Wait as u64 && number != Call::Yield as u64 {
             return None;
@@ -98,14 +98,14 @@ impl Kernel {
         if bits == 0 {
             return None;
         }
-        let Some(waiter) = self.notifications[notification].waiter else {
+        let Some(waiter) = self.notifications[notification].waiter() else {
             if !(M::KICKS && late_kick(machine, notification)) {
-                self.notifications[notification].bits |= bits;
+                self.notifications[notification].keep(bits);
             }
             machine.registers(running.thread).general[0] = 0;
             return Some(Outcome { run: Some(running.thread), timer: None, kick: CpuSet::EMPTY });
         };
-        if self.threads[waiter].timed {
+        if self.threads[waiter].is_timed() {
             return None;
         }
         let now = machine.now();
@@ -128,11 +128,11 @@ impl Kernel {
             return None;
         }
         let (endpoint, badge, known) = self.endpoint_of(running.thread, handle, rights::SEND)?;
-        let server = self.endpoints[endpoint].server?;
-        let State::Receiving(open) = self.threads[server].state else { return None };
+        let server = self.endpoints[endpoint].server()?;
+        let State::Receiving(open) = self.threads[server].state() else { return None };
         if open != endpoint
-            || self.threads[server].timed
-            || RESTARTS && self.threads[server].life != known
+            || self.threads[server].is_timed()
+            || RESTARTS && self.threads[server].life() != known
             || self.threads[running.thread].is_holding()
         {
             return None;
@@ -142,8 +142,7 @@ impl Kernel {
         let (new, span) = (self.may_preempt(cpu, plan, server, now)?, self.affordable(cpu, plan, now)?);
         let general = &mut machine.registers(running.thread).general;
         (general[0], general[1]) = (0, 0);
-        let sender = &mut self.threads[running.thread];
-        (sender.badge, sender.sends) = (badge, true);
+        self.threads[running.thread].ask(badge, true);
         self.trace(machine, Event::Call, Some(running.thread), u32::from(endpoint.number()), 1);
         self.book(cpu, plan, span);
         self.make_ready(server);
@@ -165,8 +164,8 @@ impl Kernel {
     ) -> Option<Outcome> {
         let object = &self.interrupts[interrupt];
         let (notification, bits) = (object.notification?, object.bits);
-        let waiter = self.notifications[notification].waiter?;
-        if self.threads[waiter].timed || self.drains_one(interrupt) {
+        let waiter = self.notifications[notification].waiter()?;
+        if self.threads[waiter].is_timed() || self.drains_one(interrupt) {
             return None;
         }
         let plan = self.plan::<IDLE>(cpu)?;
@@ -191,7 +190,7 @@ impl Kernel {
         let plan = self.plan::<IDLE>(cpu)?;
         let cluster = plan.cluster();
         let object = &self.clusters[cluster];
-        if object.timekeeper != cpu || object.events.first().is_some_and(|(key, _)| key.instant() <= at) {
+        if object.timekeeper() != cpu || object.events.first().is_some_and(|(key, _)| key.instant() <= at) {
             return None;
         }
         let (key, sleeper) = object.timeouts.first()?;
@@ -199,16 +198,16 @@ impl Kernel {
             return None;
         }
         let sleeper = ThreadId::new(usize::from(sleeper))?;
-        let State::Sleeping = self.threads[sleeper].state else { return None };
+        let State::Sleeping = self.threads[sleeper].state() else { return None };
         let (new, span) = (self.may_preempt(cpu, plan, sleeper, at)?, self.affordable(cpu, plan, at)?);
-        if self.reservations[new].account.left < Nanoseconds(LONGEST_PATH) {
+        if self.reservations[new].account().left < Nanoseconds(LONGEST_PATH) {
             // It pays for this interrupt, and may not be able to.
             return None;
         }
         self.book(cpu, plan, span);
-        self.cpus[cpu].armed = Cpu::FIRED;
+        self.cpus[cpu].note_fired();
         self.clusters[cluster].timeouts.pop();
-        self.threads[sleeper].timed = false;
+        self.threads[sleeper].end_timeout();
         self.fast_resume(machine, sleeper);
         self.displace(cpu, plan, sleeper, new);
         let now = self.book_timeout(machine, cpu, new);
@@ -225,31 +224,31 @@ impl Kernel {
         };
         let notification = &self.notifications[id];
         if deadline != NEVER
-            || notification.bits != 0
-            || notification.waiter.is_some()
-            || notification.bound.is_some()
-            || self.threads[running.thread].job.signalled
+            || notification.bits() != 0
+            || notification.waiter().is_some()
+            || notification.bound().is_some()
+            || self.threads[running.thread].job().is_signalled()
             || !self.may_wait(machine, running.thread)
         {
             return None;
         }
         let (thread, new) = self.next_ready(running)?;
         let own = &self.reservations[running.reservation];
-        let rests = own.class == Class::RealTime;
-        if rests && own.suspension != Nanoseconds::ZERO {
+        let rests = own.class() == Class::RealTime;
+        if rests && own.suspension() != Nanoseconds::ZERO {
             return None;
         }
         let now = machine.now();
         let plan = Plan::Busy(running);
         let span = self.affordable(cpu, plan, now)?;
         if rests {
-            self.reservations[running.reservation].rests = now;
+            self.reservations[running.reservation].begin_rest(now);
         }
         self.trace(machine, Event::Block, Some(running.thread), u32::from(id.number()), Call::Wait as u32);
         self.book(cpu, plan, span);
-        self.notifications[id].waiter = Some(running.thread);
+        self.notifications[id].await_bits(running.thread);
         self.suspend(running.thread, State::Waiting(id));
-        self.reservations[running.reservation].runner = None;
+        self.reservations[running.reservation].set_runner(None);
         self.clusters[running.cluster].schedule.remove(running.reservation.index() as u16);
         Some(self.hand_over(machine, cpu, plan, thread, new, now))
     }
@@ -257,14 +256,14 @@ impl Kernel {
     /// `yield` of a service or background thread to another of its class.
     #[inline(always)]
     fn fast_yield<M: Machine>(&mut self, machine: &mut M, cpu: CpuId, running: Running) -> Option<Outcome> {
-        if self.threads[running.thread].job.signalled {
+        if self.threads[running.thread].job().is_signalled() {
             return None;
         }
         let object = &self.reservations[running.reservation];
-        if object.class == Class::RealTime {
+        if object.class() == Class::RealTime {
             return None;
         }
-        let key = Key::in_turn(object.class, self.sequence + 1, object.tie);
+        let key = Key::in_turn(object.class(), self.sequence + 1, object.tie());
         let schedule = &self.clusters[running.cluster].schedule;
         if schedule.first_ready_key().is_none_or(|first| key <= first) {
             return None;
@@ -276,7 +275,7 @@ impl Kernel {
         machine.registers(running.thread).general[0] = 0;
         self.book(cpu, plan, span);
         self.sequence += 1;
-        self.reservations[running.reservation].key = key;
+        self.reservations[running.reservation].set_key(key);
         self.clusters[running.cluster].schedule.change_key(running.reservation.index() as u16, key);
         Some(self.hand_over(machine, cpu, plan, thread, new, now))
     }
@@ -288,16 +287,16 @@ impl Kernel {
     #[inline(always)]
     fn plan<const IDLE: bool>(&self, cpu: CpuId) -> Option<Plan> {
         let state = &self.cpus[cpu];
-        let cluster = state.cluster?;
-        if state.needs_reschedule || state.boosted || self.resting != 0 {
+        let cluster = state.cluster()?;
+        if state.needs_reschedule() || state.is_boosted() || self.resting != 0 {
             return None;
         }
         let linked = self.clusters[cluster].schedule.linked(cpu);
         if IDLE {
-            let idles = state.current.is_none() && matches!(state.payer, Payer::Idle) && linked.is_none();
+            let idles = state.current().is_none() && matches!(state.payer(), Payer::Idle) && linked.is_none();
             return idles.then_some(Plan::Idle(cluster));
         }
-        let (thread, reservation) = match (state.current, state.payer) {
+        let (thread, reservation) = match (state.current(), state.payer()) {
             (Some(thread), Payer::Reservation(reservation)) if linked == Some(reservation.index() as u16) => {
                 (thread, reservation)
             }
@@ -305,8 +304,8 @@ impl Kernel {
         };
         let (object, own) = (&self.threads[thread], &self.reservations[reservation]);
         // Whatever ends one of these asks the CPU to reschedule.
-        debug_assert!(matches!(object.state, State::Ready) && own.runner == Some(thread) && !own.boosted);
-        let runs = own.owner == Some(thread) && object.waits.is_alone();
+        debug_assert!(matches!(object.state(), State::Ready) && own.runner() == Some(thread) && !own.is_boosted());
+        let runs = own.owner() == Some(thread) && object.waits().is_alone();
         runs.then_some(Plan::Busy(Running { thread, reservation, cluster }))
     }
 
@@ -314,19 +313,19 @@ impl Kernel {
     #[inline(always)]
     fn may_preempt(&mut self, cpu: CpuId, plan: Plan, waiter: ThreadId, now: Instant) -> Option<ReservationId> {
         let state = &self.threads[waiter];
-        let reservation = state.own?;
-        if state.on.is_some() || !state.waits.is_alone() || state.waits.waits_for().is_some() {
+        let reservation = state.own()?;
+        if state.on().is_some() || !state.waits().is_alone() || state.waits().waits_for().is_some() {
             return None;
         }
         let own = &self.reservations[reservation];
-        if own.throttled || own.on.is_some() || own.cluster != Some(plan.cluster()) {
+        if own.is_throttled() || own.on().is_some() || own.cluster() != Some(plan.cluster()) {
             return None;
         }
-        debug_assert!(own.runner.is_none() && !own.boosted);
-        if own.class == Class::RealTime && !self.fast_renew(waiter, reservation, now) {
+        debug_assert!(own.runner().is_none() && !own.is_boosted());
+        if own.class() == Class::RealTime && !self.fast_renew(waiter, reservation, now) {
             return None;
         }
-        let (key, last) = (self.reservations[reservation].key, self.threads[waiter].last_cpu);
+        let (key, last) = (self.reservations[reservation].key(), self.threads[waiter].last_cpu());
         self.clusters[plan.cluster()].schedule.would_take(cpu, key, last).then_some(reservation)
     }
 
@@ -335,14 +334,14 @@ impl Kernel {
     #[inline(never)]
     fn fast_renew(&mut self, waiter: ThreadId, reservation: ReservationId, now: Instant) -> bool {
         let state = &self.threads[waiter];
-        if state.requests != 0 || state.jobs_are_recorded {
+        if state.requests() != 0 || state.jobs_are_recorded() {
             return false;
         }
-        if self.reservations[reservation].rests < now {
-            self.reservations[reservation].account.resume(now);
-            self.reservations[reservation].key =
-                self.job_key(reservation, self.reservations[reservation].account.release);
-            self.reservations[reservation].rests = now;
+        if self.reservations[reservation].rests() < now {
+            self.reservations[reservation].resume_budget(now);
+            let key = self.job_key(reservation, self.reservations[reservation].account().release);
+            self.reservations[reservation].set_key(key);
+            self.reservations[reservation].begin_rest(now);
         }
         true
     }
@@ -353,16 +352,17 @@ impl Kernel {
         let first = self.clusters[running.cluster].schedule.first_ready()?;
         let reservation = ReservationId::new(usize::from(first))?;
         let object = &self.reservations[reservation];
-        let thread = object.runner?;
-        (object.on.is_none() && self.threads[thread].on.is_none() && !object.boosted).then_some((thread, reservation))
+        let thread = object.runner()?;
+        (object.on().is_none() && self.threads[thread].on().is_none() && !object.is_boosted())
+            .then_some((thread, reservation))
     }
 
     /// The time since time was booked last, if that leaves something of the budget.
     #[inline(always)]
     fn affordable(&self, cpu: CpuId, plan: Plan, now: Instant) -> Option<Nanoseconds> {
-        let span = now.since(self.cpus[cpu].mark);
+        let span = now.since(self.cpus[cpu].mark());
         let left = match plan {
-            Plan::Busy(running) => self.reservations[running.reservation].account.left,
+            Plan::Busy(running) => self.reservations[running.reservation].account().left,
             Plan::Idle(_) => Nanoseconds(u64::MAX),
         };
         (span < left).then_some(span)
@@ -374,16 +374,13 @@ impl Kernel {
     #[inline(always)]
     fn book(&mut self, cpu: CpuId, plan: Plan, span: Nanoseconds) {
         let state = &mut self.cpus[cpu];
-        state.mark += span;
         match plan {
             Plan::Busy(running) => {
-                state.charged += span;
-                self.threads[running.thread].statistics.time += span;
-                let object = &mut self.reservations[running.reservation];
-                object.charged += span;
-                object.account.charge(span);
+                state.book_charged(span);
+                self.threads[running.thread].book(span);
+                self.reservations[running.reservation].charge_affordable(span);
             }
-            Plan::Idle(_) => state.idle += span,
+            Plan::Idle(_) => state.book_idle(span),
         }
     }
 
@@ -392,9 +389,8 @@ impl Kernel {
     fn book_kernel<M: Machine>(&mut self, machine: &mut M, cpu: CpuId) -> Instant {
         let now = machine.now();
         let state = &mut self.cpus[cpu];
-        let span = now.since(state.mark);
-        state.mark += span;
-        state.kernel += span;
+        let span = now.since(state.mark());
+        state.book_kernel(span);
         now
     }
 
@@ -403,24 +399,17 @@ impl Kernel {
     fn book_timeout<M: Machine>(&mut self, machine: &mut M, cpu: CpuId, payer: ReservationId) -> Instant {
         let now = machine.now();
         let state = &mut self.cpus[cpu];
-        let span = now.since(state.mark);
-        state.mark += span;
-        state.charged += span;
-        let object = &mut self.reservations[payer];
-        object.charged += span;
-        // It ends by the timer, as always: a wait for the kernel's lock may be long.
-        let affordable = span.min(object.account.left.saturating_sub(Nanoseconds(1)));
-        object.account.charge(affordable);
-        object.account.debt += span.saturating_sub(affordable);
+        let span = now.since(state.mark());
+        state.book_charged(span);
+        // A wait for the kernel's lock may be long.
+        self.reservations[payer].charge_all_but_one(span);
         now
     }
 
     /// Gives `waiter` its bits.
     #[inline(always)]
     fn notify<M: Machine>(&mut self, machine: &mut M, notification: NotificationId, waiter: ThreadId, bits: u64) {
-        let object = &mut self.notifications[notification];
-        object.waiter = None;
-        let bits = core::mem::take(&mut object.bits) | bits;
+        let bits = self.notifications[notification].hand_over(bits);
         machine.registers(waiter).general[1] = bits;
         self.fast_resume(machine, waiter);
     }
@@ -435,11 +424,11 @@ impl Kernel {
     /// `waiter` runs on `new` from here on, and that is linked in place of what was there.
     #[inline(always)]
     fn displace(&mut self, cpu: CpuId, plan: Plan, waiter: ThreadId, new: ReservationId) {
-        self.threads[waiter].waits.choose_own(Some(new));
+        self.threads[waiter].waits_mut().choose_own(Some(new));
         let object = &mut self.reservations[new];
-        object.runner = Some(waiter);
-        object.rests = Instant::NEVER;
-        self.clusters[plan.cluster()].schedule.displace(cpu, new.index() as u16, object.key);
+        object.set_runner(Some(waiter));
+        object.end_rest();
+        self.clusters[plan.cluster()].schedule.displace(cpu, new.index() as u16, object.key());
     }
 
     /// The CPU goes to `thread` on `new`, for as long as its budget and the next event allow.
@@ -454,23 +443,16 @@ impl Kernel {
         now: Instant,
     ) -> Outcome {
         if let Plan::Busy(running) = plan {
-            let old = &mut self.threads[running.thread];
-            old.on = None;
-            old.last_cpu = Some(cpu);
-            self.reservations[running.reservation].on = None;
+            self.threads[running.thread].leave(cpu);
+            self.reservations[running.reservation].leave();
             self.trace(machine, Event::SwitchAway, Some(running.thread), 0, 0);
         }
-        self.threads[thread].on = Some(cpu);
+        self.threads[thread].enter(cpu);
         self.trace_run(machine, Event::SwitchTo, thread, new);
         let object = &mut self.reservations[new];
-        object.on = Some(cpu);
-        let next = self.clusters[plan.cluster()].next_event(cpu).min(now + object.account.left);
-        let state = &mut self.cpus[cpu];
-        state.current = Some(thread);
-        state.running = Some(new);
-        state.payer = Payer::Reservation(new);
-        let timer = (next != state.armed).then_some(next);
-        state.armed = next;
+        object.enter(cpu);
+        let next = self.clusters[plan.cluster()].next_event(cpu).min(now + object.account().left);
+        let timer = self.cpus[cpu].switch_to(thread, new, next);
         Outcome { run: Some(thread), timer, kick: CpuSet::EMPTY }
     }
 }

@@ -28,30 +28,29 @@ impl Kernel {
             self.settle();
         }
         self.count_all();
-        if !self.cpus[cpu].needs_reschedule {
+        if !self.cpus[cpu].needs_reschedule() {
             return self.go_on(cpu);
         }
-        self.cpus[cpu].needs_reschedule = false;
+        self.cpus[cpu].end_reschedule();
         // 2. Hand over.
         let choice = self.choose(cpu);
         let thread = choice.map(|(thread, _)| thread);
-        let previous = self.cpus[cpu].current;
+        let previous = self.cpus[cpu].current();
         if previous != thread {
             if let Some(old) = previous {
                 self.put_off(machine, cpu, old);
             }
             match choice {
                 Some((new, reservation)) => {
-                    let state = &mut self.threads[new];
-                    state.on = Some(cpu);
+                    self.threads[new].enter(cpu);
                     self.trace_run(machine, Event::SwitchTo, new, reservation);
                 }
                 None => self.trace(machine, Event::Idle, None, 0, 0),
             }
-            self.cpus[cpu].current = thread;
+            self.cpus[cpu].set_current(thread);
         } else if M::TRACE.keeps_schedule()
             && let Some((thread, reservation)) = choice
-            && self.cpus[cpu].running != Some(reservation)
+            && self.cpus[cpu].running() != Some(reservation)
         {
             self.trace_run(machine, Event::RunOn, thread, reservation);
         }
@@ -61,8 +60,8 @@ impl Kernel {
         let (payer, mut next) = match choice {
             Some((thread, reservation)) => {
                 let object = &self.reservations[reservation];
-                let mut left = object.account.left;
-                boosted = object.boosted;
+                let mut left = object.account().left;
+                boosted = object.is_boosted();
                 if boosted {
                     left = left.min(self.boosts[thread].left);
                 }
@@ -70,21 +69,17 @@ impl Kernel {
             }
             None => (Payer::Idle, Instant::NEVER),
         };
-        if let Some(cluster) = self.cpus[cpu].cluster {
+        if let Some(cluster) = self.cpus[cpu].cluster() {
             next = next.min(self.clusters[cluster].next_event(cpu));
         }
-        let state = &mut self.cpus[cpu];
-        state.payer = payer;
-        state.boosted = boosted;
-        let timer = (next != state.armed).then_some(next);
-        state.armed = next;
+        let timer = self.cpus[cpu].leave_kernel(payer, boosted, next);
         Outcome { run: thread, timer, kick: self.take_kicks(cpu) }
     }
 
     /// Ends a trap on `cpu` that has changed nothing there.
     #[inline]
     pub(crate) fn go_on(&mut self, cpu: CpuId) -> Outcome {
-        Outcome { run: self.cpus[cpu].current, timer: None, kick: self.take_kicks(cpu) }
+        Outcome { run: self.cpus[cpu].current(), timer: None, kick: self.take_kicks(cpu) }
     }
 
     fn take_kicks(&mut self, cpu: CpuId) -> CpuSet {
@@ -95,41 +90,41 @@ impl Kernel {
 
     /// The runner of the reservation linked to `cpu`; if another CPU still has one of the two, the next choice.
     fn choose(&mut self, cpu: CpuId) -> Option<(ThreadId, ReservationId)> {
-        let cluster = self.cpus[cpu].cluster?;
+        let cluster = self.cpus[cpu].cluster()?;
         let schedule = &self.clusters[cluster].schedule;
         let linked = schedule.linked(cpu).and_then(|id| ReservationId::new(usize::from(id)))?;
         let ready = schedule.first_ready().and_then(|id| ReservationId::new(usize::from(id)));
-        if let Some(thread) = self.reservations[linked].runner {
+        if let Some(thread) = self.reservations[linked].runner() {
             match self.elsewhere(cpu, thread, linked) {
                 Some(other) => self.request_reschedule(other),
                 None => return Some((thread, linked)),
             }
         }
         let reservation = ready?;
-        let thread = self.reservations[reservation].runner?;
+        let thread = self.reservations[reservation].runner()?;
         self.elsewhere(cpu, thread, reservation).is_none().then_some((thread, reservation))
     }
 
     /// The other CPU that `thread` is still on, or that still runs on `reservation`.
     fn elsewhere(&self, cpu: CpuId, thread: ThreadId, reservation: ReservationId) -> Option<CpuId> {
         let other = |on: Option<CpuId>| on.filter(|on| *on != cpu);
-        other(self.threads[thread].on).or(other(self.reservations[reservation].on))
+        other(self.threads[thread].on()).or(other(self.reservations[reservation].on()))
     }
 
     /// From here on `cpu` runs on `reservation`. The one it ran on before is booked; who waits for it is told.
     fn run_on(&mut self, cpu: CpuId, reservation: Option<ReservationId>) {
-        let before = core::mem::replace(&mut self.cpus[cpu].running, reservation);
+        let before = self.cpus[cpu].run_on(reservation);
         if before == reservation {
             return;
         }
         if let Some(reservation) = reservation {
-            self.reservations[reservation].on = Some(cpu);
+            self.reservations[reservation].enter(cpu);
         }
         let Some(before) = before else { return };
         let object = &mut self.reservations[before];
-        object.on = None;
-        if object.runner.is_some()
-            && let Some(cluster) = object.cluster
+        object.leave();
+        if object.runner().is_some()
+            && let Some(cluster) = object.cluster()
             && let Some(wanted) = self.clusters[cluster].schedule.link_of(before.index() as u16)
             && wanted != cpu
         {
@@ -139,15 +134,14 @@ impl Kernel {
 
     /// Records that `old` no longer runs on `cpu`, and tells the CPU that waits for it.
     fn put_off<M: Machine>(&mut self, machine: &mut M, cpu: CpuId, old: ThreadId) {
-        self.threads[old].on = None;
-        self.threads[old].last_cpu = Some(cpu);
+        self.threads[old].leave(cpu);
         self.trace(machine, Event::SwitchAway, Some(old), 0, 0);
-        if self.threads[old].state != State::Ready {
+        if self.threads[old].state() != State::Ready {
             return;
         }
         if let Some(reservation) = self.threads[old].chosen()
-            && self.reservations[reservation].runner == Some(old)
-            && let Some(cluster) = self.reservations[reservation].cluster
+            && self.reservations[reservation].runner() == Some(old)
+            && let Some(cluster) = self.reservations[reservation].cluster()
             && let Some(wanted) = self.clusters[cluster].schedule.link_of(reservation.index() as u16)
             && wanted != cpu
         {

@@ -54,20 +54,20 @@ impl Kernel {
     #[inline(never)]
     pub(crate) fn begin_rest(&mut self, reservation: ReservationId) {
         let object = &self.reservations[reservation];
-        let (Some(cluster), Some(owner)) = (object.cluster, object.owner) else { return };
-        if object.class != Class::RealTime || object.throttled || object.rests != Instant::NEVER {
+        let (Some(cluster), Some(owner)) = (object.cluster(), object.owner()) else { return };
+        if object.class() != Class::RealTime || object.is_throttled() || object.rests() != Instant::NEVER {
             return;
         }
         let state = &self.threads[owner];
-        if state.state == State::Stopped {
+        if state.state() == State::Stopped {
             return;
         }
-        let allows = object.suspension != Nanoseconds::ZERO;
-        self.reservations[reservation].rests = self.now;
-        let is_alone = match state.state {
+        let allows = object.suspension() != Nanoseconds::ZERO;
+        self.reservations[reservation].begin_rest(self.now);
+        let is_alone = match state.state() {
             State::BetweenJobs | State::Receiving(_) => true,
             State::Sleeping => !allows,
-            State::Waiting(_) => !allows && state.waits.waits_for().is_none(),
+            State::Waiting(_) => !allows && state.waits().waits_for().is_none(),
             _ => false,
         };
         if is_alone {
@@ -86,8 +86,8 @@ impl Kernel {
     /// suspended beyond its allowance. A renewal settles that, too.
     #[inline(never)]
     pub(crate) fn leave_rest(&mut self, reservation: ReservationId) -> Nanoseconds {
-        let since = core::mem::replace(&mut self.reservations[reservation].rests, Instant::NEVER);
-        let Some(cluster) = self.reservations[reservation].cluster.filter(|_| since != Instant::NEVER) else {
+        let since = self.reservations[reservation].end_rest();
+        let Some(cluster) = self.reservations[reservation].cluster().filter(|_| since != Instant::NEVER) else {
             return Nanoseconds::ZERO;
         };
         let mut is_listed = false;
@@ -99,19 +99,18 @@ impl Kernel {
             }
         }
         let owed = self.owed_since(reservation, since, is_listed);
-        let object = &mut self.reservations[reservation];
-        object.suspended = object.suspended.min(object.suspension);
+        self.reservations[reservation].forgive_excess();
         owed
     }
 
     fn owed_since(&self, reservation: ReservationId, since: Instant, is_listed: bool) -> Nanoseconds {
         let object = &self.reservations[reservation];
         // A CPU that has yet to hear that it has no runner has paid from it meanwhile.
-        if object.on.is_some() || self.forgets(Planted::NoRuleAtWakeUp) {
+        if object.on().is_some() || self.forgets(Planted::NoRuleAtWakeUp) {
             return Nanoseconds::ZERO;
         }
         match is_listed {
-            true => object.suspended.saturating_sub(object.suspension),
+            true => object.suspended().saturating_sub(object.suspension()),
             false => self.now.since(since),
         }
     }
@@ -119,21 +118,20 @@ impl Kernel {
     /// `reservation`, whose next job was released while its thread was at the one before, has rested: that thread ran on what others lent.
     /// Then its budget is from now on, however old the release is.
     pub(crate) fn end_rest_late(&mut self, reservation: ReservationId) {
-        let since = self.reservations[reservation].rests;
+        let since = self.reservations[reservation].rests();
         if since < self.now && !self.forgets(Planted::NoRuleAtWakeUp) {
             self.leave_rest(reservation);
-            self.reservations[reservation].account.resume(self.now);
+            self.reservations[reservation].resume_budget(self.now);
         }
     }
 
     /// Takes `time` from the budget of `reservation`, and leaves a nanosecond. What is more is suspension that is not allowed.
     fn draw(&mut self, reservation: ReservationId, time: Nanoseconds) {
         let object = &mut self.reservations[reservation];
-        let drawn = time.min(object.account.left.saturating_sub(Nanoseconds(1)));
-        object.account.charge(drawn);
+        let drawn = object.draw_all_but_one(time);
         let more = time.saturating_sub(drawn);
         if more != Nanoseconds::ZERO {
-            object.suspended = Nanoseconds(object.suspended.0.max(object.suspension.0).saturating_add(more.0));
+            object.count_excess(more);
         }
     }
 
@@ -153,7 +151,7 @@ impl Kernel {
             if waiter.runs_on_loan {
                 self.draw(reservation, counts);
             } else {
-                self.reservations[reservation].suspended += counts;
+                self.reservations[reservation].count_suspension(counts);
             }
         }
     }
@@ -170,7 +168,7 @@ impl Kernel {
             let Some((_, reservation)) = self.waiter(cluster, place) else { break };
             let object = &self.reservations[reservation];
             if free > 0 {
-                free = self.clusters[cluster].schedule.free_behind(object.key);
+                free = self.clusters[cluster].schedule.free_behind(object.key());
             }
             // Behind one that all CPUs are taken from they are taken from all.
             let Some(last) = free.checked_sub(1) else {
@@ -180,10 +178,10 @@ impl Kernel {
                 continue;
             };
             let covered = ends.get(last).copied().unwrap_or_default();
-            let runs_on_loan = object.owner.is_some_and(|owner| self.runs_on_loan(owner));
+            let runs_on_loan = object.owner().is_some_and(|owner| self.runs_on_loan(owner));
             let left = match runs_on_loan {
-                true => object.account.left,
-                false => object.suspension.saturating_sub(object.suspended),
+                true => object.account().left,
+                false => object.suspension().saturating_sub(object.suspended()),
             };
             let mut end = Nanoseconds(covered.0.saturating_add(left.0));
             for other in ends.iter_mut().take(cpus) {
@@ -213,7 +211,7 @@ impl Kernel {
     /// `reservation`, which rests, has another key.
     #[cold]
     pub(crate) fn rest_moves(&mut self, reservation: ReservationId) {
-        if let Some(cluster) = self.reservations[reservation].cluster
+        if let Some(cluster) = self.reservations[reservation].cluster()
             && let Some(waiter) = self.unlist(cluster, reservation)
         {
             // There is room: it was there.
@@ -225,7 +223,8 @@ impl Kernel {
     /// Puts the last of those that wait in `cluster` where its key belongs; the others are in order.
     fn place_last(&mut self, cluster: ClusterId) {
         let reservations = &self.reservations;
-        let key = |waiter: &Waiter| ReservationId::new(usize::from(waiter.reservation)).map(|id| reservations[id].key);
+        let key =
+            |waiter: &Waiter| ReservationId::new(usize::from(waiter.reservation)).map(|id| reservations[id].key());
         let waiting = &mut self.clusters[cluster].waiting;
         for place in (1..waiting.len()).rev() {
             if key(&waiting[place - 1]) <= key(&waiting[place]) {
@@ -258,7 +257,7 @@ impl Kernel {
     /// Whether `thread` is ready, and runs on something that competes.
     fn runs_on_loan(&self, thread: ThreadId) -> bool {
         let state = &self.threads[thread];
-        let runs_on = |reservation: ReservationId| self.reservations[reservation].runner == Some(thread);
-        state.state == State::Ready && state.chosen().is_some_and(runs_on)
+        let runs_on = |reservation: ReservationId| self.reservations[reservation].runner() == Some(thread);
+        state.state() == State::Ready && state.chosen().is_some_and(runs_on)
     }
 }

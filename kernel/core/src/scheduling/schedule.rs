@@ -25,8 +25,8 @@ impl Kernel {
     pub(crate) fn request_reschedule(&mut self, cpu: CpuId) {
         let is_lost = self.forgets(Planted::KickIsLost);
         let state = &mut self.cpus[cpu];
-        if !state.needs_reschedule {
-            state.needs_reschedule = true;
+        if !state.needs_reschedule() {
+            state.request_reschedule();
             if !is_lost {
                 self.kicks.insert(cpu);
             }
@@ -36,24 +36,24 @@ impl Kernel {
     /// Makes `runner` the one thread that runs on `reservation`, which competes exactly while it has one.
     #[inline(never)]
     pub(crate) fn set_runner(&mut self, reservation: ReservationId, runner: Option<ThreadId>) {
-        let before = self.reservations[reservation].runner;
+        let before = self.reservations[reservation].runner();
         if before == runner {
             return;
         }
-        if self.reservations[reservation].boosted {
+        if self.reservations[reservation].is_boosted() {
             // A boost is for the one runner.
             self.set_boosted(reservation, false);
         }
         let object = &mut self.reservations[reservation];
-        object.runner = runner;
-        let (Some(cluster), key) = (object.cluster, object.key) else { return };
+        object.set_runner(runner);
+        let (Some(cluster), key) = (object.cluster(), object.key()) else { return };
         self.recount |= 1 << cluster.index();
         let id = reservation.index() as u16;
         let schedule = &mut self.clusters[cluster].schedule;
         let changed = match (before, runner) {
             (None, Some(thread)) => {
                 let state = &self.threads[thread];
-                schedule.insert(id, key, state.on.or(state.last_cpu))
+                schedule.insert(id, key, state.on().or(state.last_cpu()))
             }
             (Some(_), None) => schedule.remove(id),
             _ => schedule.link_of(id),
@@ -62,24 +62,35 @@ impl Kernel {
             self.request_reschedule(cpu);
         }
         if let Some(thread) = before
-            && let Some(cpu) = self.threads[thread].on
+            && let Some(cpu) = self.threads[thread].on()
         {
             self.request_reschedule(cpu);
         }
         if let Some(thread) = runner
-            && let Some(cpu) = self.threads[thread].on
+            && let Some(cpu) = self.threads[thread].on()
         {
             self.request_reschedule(cpu);
         }
+    }
+
+    /// Makes `runner` the thread that runs on `reservation` in place of another. The reservation stays where it is queued or linked, so this is for
+    /// fast paths that pass it between a client and its server.
+    #[inline(always)]
+    pub(crate) fn pass_runner(&mut self, reservation: ReservationId, runner: ThreadId) {
+        debug_assert!(
+            self.reservations[reservation].runner().is_some(),
+            "a reservation is passed from one runner to another"
+        );
+        self.reservations[reservation].set_runner(Some(runner));
     }
 
     /// Boosts `reservation`, which competes, or ends its boost.
     #[cold]
     pub(crate) fn set_boosted(&mut self, reservation: ReservationId, boosted: bool) {
         let object = &mut self.reservations[reservation];
-        object.boosted = boosted;
+        object.set_boosted(boosted);
         // The CPU's timer tells when a boost ends.
-        let on = object.on;
+        let on = object.on();
         self.compete(reservation);
         if let Some(cpu) = on {
             self.request_reschedule(cpu);
@@ -89,7 +100,7 @@ impl Kernel {
     /// Lets `reservation` compete with the key it has now, if it competes.
     pub(crate) fn compete(&mut self, reservation: ReservationId) {
         let object = &self.reservations[reservation];
-        let (Some(cluster), key) = (object.cluster, object.competing_key()) else { return };
+        let (Some(cluster), key) = (object.cluster(), object.competing_key()) else { return };
         self.recount |= 1 << cluster.index();
         let id = reservation.index() as u16;
         let schedule = &mut self.clusters[cluster].schedule;
@@ -103,16 +114,16 @@ impl Kernel {
     /// The key of a job of `reservation` released at `release`, by its cluster's policy.
     pub(crate) fn job_key(&self, reservation: ReservationId, release: Instant) -> Key {
         let object = &self.reservations[reservation];
-        Key::real_time(object.point.of_job(release), object.tie)
+        Key::real_time(object.point().of_job(release), object.tie())
     }
 
     /// The key of what `reservation` has left: that of a job released with it, or the last place in the queue of its class.
     #[inline(never)]
     pub(crate) fn fresh_key(&mut self, reservation: ReservationId) -> Key {
         let object = &self.reservations[reservation];
-        let (class, tie) = (object.class, object.tie);
+        let (class, tie) = (object.class(), object.tie());
         if class == Class::RealTime {
-            return self.job_key(reservation, object.account.release);
+            return self.job_key(reservation, object.account().release);
         }
         self.sequence += 1;
         Key::in_turn(class, self.sequence, tie)
@@ -122,17 +133,16 @@ impl Kernel {
     #[inline]
     pub(crate) fn event_moves(&mut self, reservation: ReservationId) {
         let object = &mut self.reservations[reservation];
-        object.unplanned = true;
-        self.touched.push(reservation, &mut object.touched);
+        object.unplan();
+        object.mark(reservation, &mut self.touched);
     }
 
     /// Queues the next release or replenishment of `reservation`, whichever is earlier.
     #[inline(never)]
     pub(crate) fn plan_event(&mut self, reservation: ReservationId) {
         let object = &mut self.reservations[reservation];
-        object.unplanned = false;
-        let at = object.next_release.min(object.replenish_at);
-        let Some(cluster) = object.cluster else { return };
+        let at = object.plan();
+        let Some(cluster) = object.cluster() else { return };
         let queue = &mut self.clusters[cluster].events;
         let before = queue.first().map(|event| event.0);
         let id = reservation.index() as u16;
@@ -142,19 +152,19 @@ impl Kernel {
             queue.insert(id, Key::event(at, id));
         }
         if earlier(queue.first().map(|event| event.0), before) {
-            self.request_reschedule(self.clusters[cluster].timekeeper);
+            self.request_reschedule(self.clusters[cluster].timekeeper());
         }
     }
 
     /// Wakes `thread` at `deadline` unless something else does.
     #[inline(never)]
     pub(crate) fn plan_timeout(&mut self, thread: ThreadId, deadline: Instant) {
-        let Some(cluster) = self.threads[thread].cluster else { return };
+        let Some(cluster) = self.threads[thread].cluster() else { return };
         if deadline >= Cpu::FIRED {
             // An instant beyond all others is never reached, nor is the one that marks a timer as fired.
             return;
         }
-        self.threads[thread].timed = true;
+        self.threads[thread].begin_timeout();
         self.queue_timeout(cluster, thread.index() as u16, deadline);
     }
 
@@ -165,17 +175,17 @@ impl Kernel {
         let before = queue.first().map(|event| event.0);
         queue.insert(event, Key::at(at));
         if earlier(queue.first().map(|event| event.0), before) {
-            self.request_reschedule(self.clusters[cluster].timekeeper);
+            self.request_reschedule(self.clusters[cluster].timekeeper());
         }
     }
 
     /// Takes back what [`Kernel::plan_timeout`] planned. The timekeeper's timer may fire for nothing.
     pub(crate) fn cancel_timeout(&mut self, thread: ThreadId) {
-        if !self.threads[thread].timed {
+        if !self.threads[thread].is_timed() {
             return;
         }
-        self.threads[thread].timed = false;
-        if let Some(cluster) = self.threads[thread].cluster {
+        self.threads[thread].end_timeout();
+        if let Some(cluster) = self.threads[thread].cluster() {
             self.clusters[cluster].timeouts.remove(thread.index() as u16);
         }
     }
@@ -202,7 +212,7 @@ impl Kernel {
     pub(crate) fn note(&mut self, cpu: CpuId, trap: Trap) {
         self.here = cpu;
         self.cause = match trap {
-            Trap::Syscall | Trap::Fault(_) => self.cpus[cpu].current.map_or(0, |thread| u32::from(thread.number())),
+            Trap::Syscall | Trap::Fault(_) => self.cpus[cpu].current().map_or(0, |thread| u32::from(thread.number())),
             Trap::Interrupt(interrupt) => BY_INTERRUPT + u32::from(interrupt.number()),
             Trap::Timer | Trap::Kick => 0,
         };
@@ -219,7 +229,7 @@ impl Kernel {
     ) {
         if M::TRACE.keeps_schedule() {
             let object = &self.reservations[reservation];
-            let key = match object.class {
+            let key = match object.class() {
                 Class::RealTime => key_word(object.competing_key().instant().0),
                 Class::Service => SERVICE_KEY,
                 Class::Background => BACKGROUND_KEY,
@@ -239,7 +249,7 @@ impl Kernel {
         value: u32,
     ) {
         let time = machine.now().0;
-        let job = thread.map_or(0, |thread| self.threads[thread].job.number);
+        let job = thread.map_or(0, |thread| self.threads[thread].job().number());
         let thread = thread.map_or(0, ThreadId::number);
         let cpu = self.here.0;
         machine.trace(Record { time, number: 0, event: event as u8, cpu, thread, job, object, value });

@@ -5,7 +5,7 @@
 //! get their runners, and their events are queued. Choices in between are made by nobody, so a reservation that goes from a server to its
 //! next client and back stays where it is linked.
 //!
-//! A reservation that has rested is renewed here, before it has a runner again ([`resting`](crate::resting)). Its key changes with
+//! A reservation that has rested is renewed here, before it has a runner again (`resting`). Its key changes with
 //! that, so those who chose it choose again.
 //!
 //! # Invariants
@@ -19,7 +19,7 @@ use fusee_sched::time::{Instant, Nanoseconds};
 
 use crate::id::{ReservationId, ThreadId};
 use crate::object::State;
-use crate::resting::TRIFLE;
+use crate::scheduling::resting::TRIFLE;
 use crate::{Kernel, Planted};
 
 /// How many reservations are renewed in a trap of which others could be chosen in place; one more goes on with a key that changes a
@@ -33,16 +33,22 @@ impl Kernel {
         self.unsettled.first().is_none() && self.touched.first().is_none()
     }
 
+    /// Lets `thread`, which is new, choose, as at the end of a trap. For boot.
+    pub(crate) fn settle_at_boot(&mut self, thread: ThreadId) {
+        self.unsettle(thread);
+        self.settle();
+    }
+
     /// Lets all that are marked choose, and gives reservations their runners.
     #[inline(never)]
-    pub(crate) fn settle(&mut self) {
+    pub(super) fn settle(&mut self) {
         let mut renewals = RENEWALS;
         self.choose_all();
         self.end_links();
         loop {
             self.choose_all();
             let Some(first) = self.touched.first() else { return };
-            self.touched.pop(&mut self.reservations[first].touched);
+            self.reservations[first].unmark(&mut self.touched);
             self.find_runner(first, &mut renewals);
         }
     }
@@ -51,9 +57,7 @@ impl Kernel {
     #[inline(always)]
     fn choose_all(&mut self) {
         while let Some(first) = self.unsettled.first() {
-            let thread = &mut self.threads[first];
-            self.unsettled.pop(&mut thread.unsettled);
-            if thread.waits.is_marked() {
+            if self.threads[first].unmark(&mut self.unsettled) {
                 self.choose_anew(first);
             }
         }
@@ -64,19 +68,19 @@ impl Kernel {
     #[inline]
     fn end_links(&mut self) {
         let mut at = self.touched.first();
-        if at.is_none_or(|first| self.reservations[first].touched.next().is_none()) {
+        if at.is_none_or(|first| self.reservations[first].next_touched().is_none()) {
             return;
         }
         while let Some(reservation) = at {
             let object = &self.reservations[reservation];
-            at = object.touched.next();
-            let (Some(runner), Some(cluster)) = (object.runner, object.cluster) else { continue };
+            at = object.next_touched();
+            let (Some(runner), Some(cluster)) = (object.runner(), object.cluster()) else { continue };
             if self.clusters[cluster].schedule.has_one_cpu() {
                 // There is no other place to be.
                 continue;
             }
             let next = self.runner_of(reservation);
-            if next.is_none() || next != Some(runner) && self.threads[runner].state == State::Ready {
+            if next.is_none() || next != Some(runner) && self.threads[runner].state() == State::Ready {
                 self.set_runner(reservation, None);
             }
         }
@@ -85,23 +89,23 @@ impl Kernel {
     /// The thread that should run on `reservation`: the one at the end of the chain that has chosen it, if that is ready.
     #[inline]
     fn runner_of(&self, reservation: ReservationId) -> Option<ThreadId> {
-        let owner = self.reservations[reservation].owner?;
+        let owner = self.reservations[reservation].owner()?;
         let end = propagation::carrier(self, owner, reservation)?;
-        (self.threads[end].state == State::Ready).then_some(end)
+        (self.threads[end].state() == State::Ready).then_some(end)
     }
 
     /// `thread` chooses, and everybody whom it donates to.
     #[inline(always)]
     fn choose_anew(&mut self, thread: ThreadId) {
         let object = &self.threads[thread];
-        if !object.waits.is_alone() || object.waits.waits_for().is_some() {
+        if !object.waits().is_alone() || object.waits().waits_for().is_some() {
             propagation::settle(self, thread);
             return;
         }
         // There is no choice: it runs on its own reservation, if that has budget.
         let before = object.chosen();
-        let own = object.own.filter(|reservation| !self.reservations[*reservation].throttled);
-        self.threads[thread].waits.choose_own(own);
+        let own = object.own().filter(|reservation| !self.reservations[*reservation].is_throttled());
+        self.threads[thread].waits_mut().choose_own(own);
         if let Some(own) = own {
             self.touch(own);
         }
@@ -114,10 +118,10 @@ impl Kernel {
 
     /// Gives `reservation` the runner it should have; but one that is renewed, and may not be chosen after that, is touched again.
     fn find_runner(&mut self, reservation: ReservationId, renewals: &mut usize) {
-        if self.reservations[reservation].unplanned {
+        if self.reservations[reservation].is_unplanned() {
             self.plan_event(reservation);
         }
-        let rests = self.reservations[reservation].rests != Instant::NEVER;
+        let rests = self.reservations[reservation].rests() != Instant::NEVER;
         let Some(runner) = self.runner_of(reservation) else {
             self.set_runner(reservation, None);
             if !rests {
@@ -131,8 +135,8 @@ impl Kernel {
         self.set_runner(reservation, Some(runner));
         // Keys are compared within a cluster: whom a thread keeps waiting from another, it serves above all keys of its
         // own, for as long as a service may take.
-        let is_boosted = self.reservations[reservation].boosted;
-        if (is_boosted || self.threads[runner].waits.is_urgent())
+        let is_boosted = self.reservations[reservation].is_boosted();
+        if (is_boosted || self.threads[runner].waits().is_urgent())
             && is_boosted != self.may_be_boosted(runner, is_boosted)
         {
             self.set_boosted(reservation, !is_boosted);
@@ -143,7 +147,7 @@ impl Kernel {
     /// `service_period`. It begins a chunk when a boost does.
     #[cold]
     fn may_be_boosted(&mut self, thread: ThreadId, is_boosted: bool) -> bool {
-        if !self.threads[thread].waits.is_urgent() {
+        if !self.threads[thread].waits().is_urgent() {
             return false;
         }
         let boost = &mut self.boosts[thread];
@@ -162,22 +166,22 @@ impl Kernel {
         if owed == Nanoseconds::ZERO {
             return false;
         }
-        let Some(owner) = object.owner else { return false };
+        let Some(owner) = object.owner() else { return false };
         if owed <= TRIFLE && owner != runner {
-            object.account.charge(owed.min(object.account.left.saturating_sub(Nanoseconds(1))));
+            object.draw_all_but_one(owed);
             return false;
         }
-        let waits = &self.threads[owner].waits;
+        let waits = self.threads[owner].waits();
         let is_only_choice = waits.is_alone() && waits.waits_for().is_none();
         if !is_only_choice {
             let Some(left) = renewals.checked_sub(1) else {
                 // The old key is good for a nanosecond.
-                object.account.resume_behind(now);
+                object.resume_budget_behind(now);
                 return false;
             };
             *renewals = left;
         }
-        object.account.resume(now);
+        object.resume_budget(now);
         if !self.forgets(Planted::AnySuspensionKeepsTheKey) {
             self.renew_key(reservation);
         }

@@ -27,32 +27,32 @@ impl Kernel {
     ) -> bool {
         let queued = self.take_queued(thread, reservation, Instant::NEVER);
         let object = &mut self.reservations[reservation];
-        let period = object.account.period;
-        let is_periodic = object.release == Release::Periodic;
+        let period = object.account().period;
+        let is_periodic = object.release() == Release::Periodic;
         let next = match queued {
             Some(release) => release,
-            None if is_periodic => object.next_release,
-            None => object.earliest_release,
+            None if is_periodic => object.next_release(),
+            None => object.earliest_release(),
         };
         let dropped = queued.is_some() || is_periodic;
         if queued.is_none() {
-            object.next_release = if is_periodic { next + period } else { Instant::NEVER };
-            object.earliest_release = next + period;
+            object.plan_release(if is_periodic { next + period } else { Instant::NEVER });
+            object.space_releases(next);
         }
         // A release that queued may be older than the present chunk, which has its time already.
-        object.account.resume(next);
-        let has_budget = !object.account.is_dry();
+        object.resume_budget(next);
+        let has_budget = !object.account().is_dry();
         // Its own budget may be exhausted: then it runs here on another's.
-        let wakes = object.throttled && has_budget;
+        let wakes = object.is_throttled() && has_budget;
         if wakes {
-            (object.throttled, object.replenish_at) = (false, Instant::NEVER);
+            object.unthrottle();
         }
         self.budget_changes(thread, reservation);
         if !self.forgets(Planted::EarlyReleaseKeepsTheKey) {
             self.renew_key(reservation);
         }
         self.event_moves(reservation);
-        if wakes && self.threads[thread].jobs_are_recorded {
+        if wakes && self.threads[thread].jobs_are_recorded() {
             self.job_begins(thread);
         }
         if dropped {
@@ -65,24 +65,19 @@ impl Kernel {
     /// Books the time since the last mark to whoever pays on `cpu`, and throttles a budget that ran dry.
     pub(crate) fn charge<M: Machine>(&mut self, machine: &mut M, cpu: CpuId, now: Instant) {
         let state = &mut self.cpus[cpu];
-        let span = now.since(state.mark);
-        state.mark += span;
-        match state.payer {
-            Payer::Idle => state.idle += span,
-            Payer::Kernel => state.kernel += span,
+        let span = now.since(state.mark());
+        match state.payer() {
+            Payer::Idle => state.book_idle(span),
+            Payer::Kernel => state.book_kernel(span),
             Payer::Reservation(reservation) => {
-                state.charged += span;
-                if let Some(thread) = state.current {
-                    self.threads[thread].statistics.time += span;
+                state.book_charged(span);
+                if let Some(thread) = state.current() {
+                    self.threads[thread].book(span);
                 }
-                if state.boosted {
+                if state.is_boosted() {
                     self.charge_boost(cpu, reservation, span);
                 }
-                let object = &mut self.reservations[reservation];
-                object.charged += span;
-                let excess = object.account.charge(span);
-                object.overshoot = object.overshoot.max(excess);
-                if object.account.is_dry() && !object.throttled {
+                if self.reservations[reservation].charge(span) {
                     self.exhaust(machine, reservation, now);
                 }
             }
@@ -95,9 +90,8 @@ impl Kernel {
     pub(crate) fn bill<M: Machine>(&mut self, machine: &mut M, cpu: CpuId, payer: ReservationId, now: Instant) {
         let span = now.since(self.now);
         let state = &mut self.cpus[cpu];
-        state.kernel = state.kernel.saturating_sub(span);
-        state.charged += span;
-        self.reservations[payer].charged += span;
+        state.rebook(span);
+        self.reservations[payer].book(span);
         self.draw_from(machine, payer, span);
     }
 
@@ -109,14 +103,12 @@ impl Kernel {
 
     /// Takes `time` that did not pass on a CPU as that of its runner from the budget of `reservation`.
     fn draw_from<M: Machine>(&mut self, machine: &mut M, reservation: ReservationId, time: Nanoseconds) {
-        if let Some(cluster) = self.reservations[reservation].cluster {
+        if let Some(cluster) = self.reservations[reservation].cluster() {
             self.recount |= 1 << cluster.index();
         }
         let object = &mut self.reservations[reservation];
-        let excess = object.account.charge(time);
-        object.overshoot = object.overshoot.max(excess);
-        let exhausted = object.account.is_dry() && !object.throttled;
-        if let Some(cpu) = object.on {
+        let exhausted = object.draw(time);
+        if let Some(cpu) = object.on() {
             // Its timer tells when the budget ends.
             self.request_reschedule(cpu);
         }
@@ -129,14 +121,14 @@ impl Kernel {
     /// Takes `span` from the boost of what runs on `cpu`.
     #[cold]
     fn charge_boost(&mut self, cpu: CpuId, reservation: ReservationId, span: Nanoseconds) {
-        let Some(thread) = self.cpus[cpu].current else { return };
+        let Some(thread) = self.cpus[cpu].current() else { return };
         if self.forgets(Planted::BoostHasNoEnd) {
             return;
         }
         let boost = &mut self.boosts[thread];
         // A boost ends by the timer, as a budget does: the excess is debt here, too.
         boost.charge(span);
-        if boost.is_dry() && self.reservations[reservation].boosted {
+        if boost.is_dry() && self.reservations[reservation].is_boosted() {
             self.set_boosted(reservation, false);
         }
     }
@@ -145,55 +137,54 @@ impl Kernel {
     #[inline(never)]
     fn exhaust<M: Machine>(&mut self, machine: &mut M, reservation: ReservationId, now: Instant) {
         let object = &mut self.reservations[reservation];
-        if let Some(owner) = object.owner
-            && self.threads[owner].state == State::Stopped
+        if let Some(owner) = object.owner()
+            && self.threads[owner].state() == State::Stopped
         {
             // Its CPU has yet to hear of it. The dead have no next period.
-            object.throttled = true;
+            object.throttle();
             return;
         }
-        let (class, owner) = (object.class, object.owner);
+        let (class, owner) = (object.class(), object.owner());
         if class == Class::RealTime && self.goes_on(reservation, now) {
             return;
         }
         let object = &mut self.reservations[reservation];
-        object.throttles += 1;
+        object.count_throttle();
         if self.forgets(Planted::ExhaustionRefills) && class == Class::RealTime {
-            self.reservations[reservation].account.restart(now);
+            self.reservations[reservation].restart_budget(now);
             return;
         }
         let object = &mut self.reservations[reservation];
-        let excess = object.account.debt;
+        let excess = object.account().debt;
         if class == Class::Background {
             // Nothing is promised to background work: its budget is only its time slice.
-            object.account.restart(now);
+            object.restart_budget(now);
             self.renew_key(reservation);
             return;
         }
-        if CREDITS && object.nominal != Instant::NEVER {
+        if CREDITS && object.nominal() != Instant::NEVER {
             // Its release brings the budget of the job, which has used nothing of that yet.
-            object.throttled = true;
+            object.throttle();
             if let Some(thread) = owner {
                 self.budget_changes(thread, reservation);
             }
             self.base_key_changes(reservation);
             return;
         }
-        let overrun = object.overrun;
+        let overrun = object.overrun();
         if let Some(thread) = owner
-            && self.threads[thread].job.active
+            && self.threads[thread].job().is_active()
         {
-            let job = &mut self.threads[thread].job;
-            job.overruns = job.overruns.saturating_add(1);
-            job.signalled |= overrun == Overrun::Signal;
+            self.threads[thread].job_mut().overrun(overrun == Overrun::Signal);
             if overrun == Overrun::EarlyRelease && self.release_early(machine, reservation, thread) {
                 return;
             }
         }
         let object = &mut self.reservations[reservation];
-        object.throttled = true;
-        object.replenish_at =
-            object.account.next_refill(now).min(if now < self.start { self.start } else { Instant::NEVER });
+        object.throttle_until_refill(now);
+        if now < self.start {
+            object.start_over_by(self.start);
+        }
         self.leave_rest(reservation);
         self.event_moves(reservation);
         self.trace(machine, Event::Throttle, owner, u32::from(reservation.number()), excess.0 as u32);
@@ -206,13 +197,13 @@ impl Kernel {
     /// Whether something has come back of what a real-time `reservation` used, by the time that it has nothing left: then it goes on, with
     /// the key of a job released when it came back; but one that lags behind by more than a period, with that of a job released now.
     fn goes_on(&mut self, reservation: ReservationId, now: Instant) -> bool {
-        let account = &mut self.reservations[reservation].account;
-        let at = account.next_refill(Instant::ZERO);
+        let object = &mut self.reservations[reservation];
+        let at = object.next_refill(Instant::ZERO);
         if at > now {
             return false;
         }
-        account.resume(if now.since(at) > account.period { now } else { at });
-        if account.is_dry() {
+        object.resume_budget(if now.since(at) > object.account().period { now } else { at });
+        if object.account().is_dry() {
             return false;
         }
         self.renew_key(reservation);
@@ -222,21 +213,18 @@ impl Kernel {
     /// Refills `reservation` at `at`; a new deadline follows, as of a sporadic server. At the start of the system it starts over.
     pub(crate) fn replenish<M: Machine>(&mut self, machine: &mut M, reservation: ReservationId, at: Instant) {
         let object = &mut self.reservations[reservation];
-        object.replenish_at = Instant::NEVER;
-        let was_throttled = object.throttled;
-        if at == self.start && object.account.release < at {
-            object.account.restart(at);
+        let was_throttled = object.is_throttled();
+        if at == self.start && object.account().release < at {
+            object.restart_budget(at);
         }
-        object.account.resume(at);
-        let owner = object.owner;
-        if object.account.is_dry() {
+        object.resume_budget(at);
+        object.throttle_if_dry(at);
+        let owner = object.owner();
+        if object.is_throttled() {
             // All of it went into debt: the next one, then.
-            object.throttled = true;
-            object.replenish_at = object.account.next_refill(at);
             self.event_moves(reservation);
             return;
         }
-        object.throttled = false;
         if !self.forgets(Planted::ReplenishmentKeepsTheKey) {
             self.renew_key(reservation);
         }
@@ -245,7 +233,7 @@ impl Kernel {
             self.trace(machine, Event::Replenish, owner, u32::from(reservation.number()), 0);
         }
         if let Some(thread) = owner {
-            if was_throttled && self.threads[thread].jobs_are_recorded && self.threads[thread].job.active {
+            if was_throttled && self.threads[thread].jobs_are_recorded() && self.threads[thread].job().is_active() {
                 self.job_begins(thread);
             }
             self.budget_changes(thread, reservation);

@@ -42,24 +42,21 @@ impl Kernel {
     /// Whether the job of `reservation` has begun before its release, which is to come.
     #[inline(always)]
     pub(crate) fn is_early(&self, reservation: ReservationId) -> bool {
-        CREDITS && self.reservations[reservation].nominal != Instant::NEVER
+        CREDITS && self.reservations[reservation].nominal() != Instant::NEVER
     }
 
     /// Sets the account of `reservation` aside: a job that begins now is early.
     pub(crate) fn put_aside<M: Machine>(&mut self, machine: &mut M, reservation: ReservationId) {
         self.pay(machine, reservation);
-        self.set_aside[reservation] = self.reservations[reservation].account;
+        self.set_aside[reservation] = *self.reservations[reservation].account();
     }
 
     /// The job of `thread` that has begun now is released at `release`; its account is set aside.
     pub(crate) fn begin_early(&mut self, thread: ThreadId, reservation: ReservationId, release: Instant) {
         self.sequence += 1;
         let object = &mut self.reservations[reservation];
-        object.account.restart(self.now);
-        object.class = Class::Service;
-        (object.nominal, object.next_release) = (release, release);
-        (object.throttled, object.replenish_at) = (false, Instant::NEVER);
-        let key = Key::in_turn(Class::Service, self.sequence, object.tie);
+        object.begin_early(self.now, release);
+        let key = Key::in_turn(Class::Service, self.sequence, object.tie());
         self.event_moves(reservation);
         self.budget_changes(thread, reservation);
         self.set_key(reservation, key);
@@ -68,7 +65,7 @@ impl Kernel {
     /// The job of `reservation` is released now. The caller gives it the budget and the key of that.
     pub(crate) fn end_early_at_release<M: Machine>(&mut self, machine: &mut M, reservation: ReservationId) {
         self.take_up(machine, reservation);
-        if let Some(cpu) = self.reservations[reservation].on {
+        if let Some(cpu) = self.reservations[reservation].on() {
             // Its timer tells when the budget ends.
             self.request_reschedule(cpu);
         }
@@ -85,13 +82,12 @@ impl Kernel {
     #[cold]
     #[inline(never)]
     fn end_unreleased<M: Machine>(&mut self, machine: &mut M, reservation: ReservationId) {
-        let release = self.reservations[reservation].nominal;
+        let release = self.reservations[reservation].nominal();
         self.take_up(machine, reservation);
         let object = &mut self.reservations[reservation];
-        object.earliest_release = release;
-        object.throttled = object.account.is_dry();
-        object.replenish_at = if object.throttled { object.account.next_refill(self.now) } else { Instant::NEVER };
-        let Some(thread) = object.owner else { return };
+        object.allow_release(release);
+        object.throttle_if_dry(self.now);
+        let Some(thread) = object.owner() else { return };
         self.event_moves(reservation);
         self.budget_changes(thread, reservation);
         self.renew_key(reservation);
@@ -100,15 +96,12 @@ impl Kernel {
     /// The account of `reservation` is as it was when its early job began.
     fn take_up<M: Machine>(&mut self, machine: &mut M, reservation: ReservationId) {
         self.pay(machine, reservation);
-        let object = &mut self.reservations[reservation];
-        object.account = self.set_aside[reservation];
-        object.class = Class::RealTime;
-        (object.nominal, object.next_release) = (Instant::NEVER, Instant::NEVER);
+        self.reservations[reservation].end_early(self.set_aside[reservation]);
     }
 
     /// Time that has been used of the budget of `reservation` is paid from it.
     fn pay<M: Machine>(&mut self, machine: &mut M, reservation: ReservationId) {
-        if let Some(cpu) = self.reservations[reservation].on {
+        if let Some(cpu) = self.reservations[reservation].on() {
             let now = machine.now();
             self.charge(machine, cpu, now);
         }

@@ -12,8 +12,7 @@ use fusee_abi::Error;
 use fusee_abi::call::rights;
 use fusee_abi::trace::{Event, Record};
 use fusee_sched::cpu::CpuId;
-use fusee_sched::key::Tie;
-use fusee_sched::time::{Instant, Nanoseconds};
+use fusee_sched::time::Instant;
 
 use crate::id::{ReservationId, ThreadId};
 use crate::limits::{CREDITS, RESTARTS};
@@ -24,17 +23,17 @@ impl Kernel {
     /// `next_job`: completes the job; waits for the next release.
     pub(crate) fn next_job<M: Machine>(&mut self, machine: &mut M, cpu: CpuId, thread: ThreadId) -> Result<(), Error> {
         self.may_wait_here(machine, thread)?;
-        let reservation = self.threads[thread].own.ok_or(Error::NoJobs)?;
-        if self.reservations[reservation].release == Release::None {
+        let reservation = self.threads[thread].own().ok_or(Error::NoJobs)?;
+        if self.reservations[reservation].release() == Release::None {
             return Err(Error::NoJobs);
         }
         self.is_up(machine, thread);
-        if self.threads[thread].job.active {
+        if self.threads[thread].job().is_active() {
             let now = machine.now();
             self.complete(machine, thread, reservation, now);
         }
-        self.cpus[cpu].needs_reschedule = true;
-        if CREDITS && self.reservations[reservation].begins_early {
+        self.cpus[cpu].request_reschedule();
+        if CREDITS && self.reservations[reservation].begins_early() {
             self.next_early(machine, cpu, thread, reservation);
             return Ok(());
         }
@@ -54,23 +53,16 @@ impl Kernel {
     /// Plans the next sporadic release of `thread`, which is between jobs.
     fn plan_sporadic(&mut self, thread: ThreadId, reservation: ReservationId) {
         if let Some(first) = self.first_sporadic(thread) {
-            self.reservations[reservation].next_release = first;
+            self.reservations[reservation].plan_release(first);
             self.event_moves(reservation);
         }
     }
 
     fn complete<M: Machine>(&mut self, machine: &mut M, thread: ThreadId, reservation: ReservationId, now: Instant) {
         let state = &mut self.threads[thread];
-        let lateness = now.signed_since(state.job.deadline);
-        state.job.active = false;
-        state.job.lateness = lateness;
-        let crosses = state.jobs_are_recorded;
-        let statistics = &mut state.statistics;
-        statistics.max_lateness = if statistics.jobs == 0 { lateness } else { statistics.max_lateness.max(lateness) };
-        statistics.jobs += 1;
-        statistics.misses += u32::from(lateness > 0);
-        let deadline = self.reservations[reservation].deadline;
-        self.reservations[reservation].tie = Tie::new(lateness, deadline, thread.index() as u16);
+        let lateness = state.complete_job(now);
+        let crosses = state.jobs_are_recorded();
+        self.reservations[reservation].set_tie(lateness, thread);
         let (upper, lower) = Record::lateness_words(lateness);
         self.trace(machine, Event::Complete, Some(thread), upper, lower);
         if crosses {
@@ -88,29 +80,23 @@ impl Kernel {
         release: Instant,
     ) {
         if self.forgets(Planted::QueuedReleasesRefill) {
-            self.reservations[reservation].account.restart(self.now);
+            self.reservations[reservation].restart_budget(self.now);
         }
-        let deadline = release + self.reservations[reservation].deadline;
+        let deadline = release + self.reservations[reservation].deadline();
         self.open_budget(thread, reservation, release);
-        let job = &mut self.threads[thread].job;
-        job.number = job.number.wrapping_add(1);
-        job.active = true;
-        job.release = release;
-        job.deadline = deadline;
-        let skipped = core::mem::take(&mut job.skipped);
-        let overruns = core::mem::take(&mut job.overruns);
-        job.signalled = false;
+        let job = self.threads[thread].job_mut();
+        let (skipped, overruns) = job.begin(release, deadline);
         let general = &mut machine.registers(thread).general;
         general[0] = 0;
-        general[1] = u64::from(job.number);
+        general[1] = u64::from(job.number());
         general[2] = release.0;
         general[3] = deadline.0;
-        general[4] = job.lateness as u64;
+        general[4] = job.lateness() as u64;
         general[5] = u64::from(skipped);
         general[6] = u64::from(overruns);
-        let relative = self.reservations[reservation].deadline.0 / 1000;
+        let relative = self.reservations[reservation].deadline().0 / 1000;
         self.trace(machine, Event::Release, Some(thread), (relative >> 32) as u32, relative as u32);
-        if self.threads[thread].jobs_are_recorded && !self.reservations[reservation].throttled {
+        if self.threads[thread].jobs_are_recorded() && !self.reservations[reservation].is_throttled() {
             self.job_begins(thread);
         }
     }
@@ -119,17 +105,16 @@ impl Kernel {
     #[inline(always)]
     fn open_budget(&mut self, thread: ThreadId, reservation: ReservationId, release: Instant) {
         let object = &mut self.reservations[reservation];
-        let chunk = object.account.release;
+        let chunk = object.account().release;
         if chunk < release {
-            if chunk < self.start && self.threads[thread].job.number == 0 && object.rests <= self.start {
+            if chunk < self.start && self.threads[thread].job().number() == 0 && object.rests() <= self.start {
                 // Time that a task used before the start of the system, and nothing since, is not its first job's to pay.
-                object.account.restart(release);
+                object.restart_budget(release);
             } else {
-                object.account.resume(release);
+                object.resume_budget(release);
             }
-            object.suspended = Nanoseconds::ZERO;
-            object.throttled = object.account.is_dry();
-            object.replenish_at = if object.throttled { object.account.next_refill(release) } else { Instant::NEVER };
+            object.clear_suspension();
+            object.throttle_if_dry(release);
             self.event_moves(reservation);
         }
         self.leave_rest(reservation);
@@ -147,17 +132,17 @@ impl Kernel {
         release: Instant,
     ) {
         let object = &mut self.reservations[reservation];
-        if object.release == Release::Periodic {
-            object.next_release = release + object.account.period;
+        if object.release() == Release::Periodic {
+            object.plan_release(release + object.account().period);
             let is_forgotten = self.forgets(Planted::ReleaseIsForgotten) && release.0.is_multiple_of(4);
             if !is_forgotten {
                 self.release(machine, reservation, release);
             }
             return;
         }
-        object.next_release = Instant::NEVER;
-        let Some(thread) = object.owner else { return };
-        if CREDITS && object.begins_early {
+        object.plan_release(Instant::NEVER);
+        let Some(thread) = object.owner() else { return };
+        if CREDITS && object.begins_early() {
             self.planned_early(machine, thread, reservation, release);
             return;
         }
@@ -168,29 +153,22 @@ impl Kernel {
     }
 
     fn release<M: Machine>(&mut self, machine: &mut M, reservation: ReservationId, release: Instant) {
-        let Some(thread) = self.reservations[reservation].owner else { return };
-        if self.threads[thread].state == State::BetweenJobs {
+        let Some(thread) = self.reservations[reservation].owner() else { return };
+        if self.threads[thread].state() == State::BetweenJobs {
             self.resume(thread);
             self.start_job(machine, thread, reservation, release);
             return;
         }
-        if self.threads[thread].state == State::Stopped {
+        if self.threads[thread].state() == State::Stopped {
             return;
         }
-        let (period, backlog) = (self.reservations[reservation].account.period, self.reservations[reservation].backlog);
-        let job = &mut self.threads[thread].job;
+        let (period, backlog) =
+            (self.reservations[reservation].account().period, self.reservations[reservation].backlog());
+        let job = self.threads[thread].job_mut();
         // A thread that has not asked for its first job yet is not at one.
-        let room = backlog.saturating_add(u8::from(!job.active));
-        match job.queued {
-            None => job.queued = Some(release),
-            // Releases that queue follow each other without a gap.
-            Some(first)
-                if job.queued_after + 1 < room
-                    && release == first + Nanoseconds(period.0.saturating_mul(u64::from(job.queued_after) + 1)) =>
-            {
-                job.queued_after += 1;
-            }
-            Some(_) => self.skip(machine, thread),
+        let room = backlog.saturating_add(u8::from(!job.is_active()));
+        if !job.queue(release, room, period) {
+            self.skip(machine, thread);
         }
     }
 
@@ -201,18 +179,18 @@ impl Kernel {
         cpu: CpuId,
         thread: ThreadId,
     ) -> Result<(), Error> {
-        let reservation = self.threads[thread].own.ok_or(Error::NoJobs)?;
-        if self.reservations[reservation].release == Release::None || !self.threads[thread].job.active {
+        let reservation = self.threads[thread].own().ok_or(Error::NoJobs)?;
+        if self.reservations[reservation].release() == Release::None || !self.threads[thread].job().is_active() {
             return Err(Error::NoJobs);
         }
         let is_forgotten = self.forgets(Planted::EarlyReleaseUnderConstantPoints);
-        if !self.reservations[reservation].releases_early && !is_forgotten {
+        if !self.reservations[reservation].releases_early() && !is_forgotten {
             return Err(Error::MissingRight);
         }
         // What is left of the present budget is given up, but not what was used of it.
         let now = machine.now();
         self.charge(machine, cpu, now);
-        self.cpus[cpu].needs_reschedule = true;
+        self.cpus[cpu].request_reschedule();
         self.release_early(machine, reservation, thread);
         Ok(())
     }
@@ -228,11 +206,11 @@ impl Kernel {
         let is_starting = RESTARTS && self.lives[thread].is_starting;
         let state = &mut self.threads[thread];
         // A thread that executes waits for nothing, so all its requests are for tokens that it holds.
-        if !state.job.signalled || state.holds != state.requests || is_starting {
+        if !state.job().is_signalled() || state.holds() != state.requests() || is_starting {
             return Ok(());
         }
-        state.job.signalled = false;
-        let object = state.own.map_or(0, ReservationId::number);
+        state.job_mut().end_signal();
+        let object = state.own().map_or(0, ReservationId::number);
         self.trace(machine, Event::Overrun, Some(thread), u32::from(object), 0);
         Err(Error::Overrun)
     }
@@ -247,50 +225,50 @@ impl Kernel {
         let upto = if CREDITS { machine.registers(thread).general[1] as u32 } else { 0 };
         let right = if upto == 0 { rights::RELEASE_JOB } else { rights::CREDIT };
         let target = self.task_argument(machine, thread, right)?;
-        if self.threads[target].state == State::Stopped {
+        if self.threads[target].state() == State::Stopped {
             return Err(Error::PeerDied);
         }
-        let reservation = self.threads[target].own.ok_or(Error::NoJobs)?;
-        if self.reservations[reservation].release != Release::Sporadic {
+        let reservation = self.threads[target].own().ok_or(Error::NoJobs)?;
+        if self.reservations[reservation].release() != Release::Sporadic {
             return Err(Error::NoJobs);
         }
         if upto != 0 {
-            let job = &self.threads[target].job;
+            let job = self.threads[target].job();
             // Those that have begun, and those that queue. Numbers are compared as distances: they begin again after 2^32.
-            let missing = upto.wrapping_sub(job.number.wrapping_add(u32::from(job.sporadic.count))) as i32;
+            let missing = upto.wrapping_sub(job.number().wrapping_add(u32::from(job.sporadic().count()))) as i32;
             machine.registers(thread).general[1] = (missing - 1).max(0) as u64;
             if missing <= 0 {
                 return Ok(());
             }
         }
-        if CREDITS && self.reservations[reservation].begins_early {
+        if CREDITS && self.reservations[reservation].begins_early() {
             return self.ask_early(machine, target, reservation, upto);
         }
         let now = machine.now();
         if self.forgets(Planted::SporadicReleasesComeAtOnce) {
-            self.reservations[reservation].earliest_release = Instant::ZERO;
+            self.reservations[reservation].allow_release(Instant::ZERO);
         }
-        let is_waiting = self.threads[target].state == State::BetweenJobs;
+        let is_waiting = self.threads[target].state() == State::BetweenJobs;
         let object = &mut self.reservations[reservation];
-        let release = now.max(object.earliest_release);
-        let queue = self.threads[target].job.sporadic;
-        if release <= now && is_waiting && queue.count == 0 {
-            object.earliest_release = release + object.account.period;
+        let release = now.max(object.earliest_release());
+        let queue = self.threads[target].job().sporadic();
+        if release <= now && is_waiting && queue.count() == 0 {
+            object.space_releases(release);
             self.release(machine, reservation, release);
             return Ok(());
         }
-        if queue.count == queue.places {
+        if queue.count() == queue.places() {
             if upto == 0 {
                 self.skip(machine, target);
             }
             return Err(Error::BacklogFull);
         }
-        object.earliest_release = release + object.account.period;
-        if let Some(place) = self.releases.get_mut(queue.place(queue.count)) {
+        object.space_releases(release);
+        if let Some(place) = self.releases.get_mut(queue.place(queue.count())) {
             *place = release;
         }
-        self.threads[target].job.sporadic.count += 1;
-        if is_waiting && queue.count == 0 {
+        self.threads[target].job_mut().put_sporadic();
+        if is_waiting && queue.count() == 0 {
             self.plan_sporadic(target, reservation);
         }
         Ok(())
@@ -321,7 +299,7 @@ impl Kernel {
     /// Before the start of the system no job begins: the first that was asked for is released then.
     fn plan_asked(&mut self, thread: ThreadId, reservation: ReservationId) {
         if let Some(first) = self.first_asked(thread, reservation) {
-            self.reservations[reservation].next_release = first;
+            self.reservations[reservation].plan_release(first);
             self.event_moves(reservation);
         }
     }
@@ -342,8 +320,8 @@ impl Kernel {
         self.start_job(machine, thread, reservation, release);
         if is_early && self.forgets(Planted::EarlyJobsAreReleased) {
             let object = &mut self.reservations[reservation];
-            object.account.restart(now);
-            object.throttled = false;
+            object.restart_budget(now);
+            object.end_throttle();
             self.renew_key(reservation);
         } else if is_early {
             self.begin_early(thread, reservation, release);
@@ -379,11 +357,12 @@ impl Kernel {
         upto: u32,
     ) -> Result<(), Error> {
         let now = machine.now();
-        let is_next = self.threads[target].state == State::BetweenJobs && self.threads[target].job.sporadic.count == 0;
+        let is_next =
+            self.threads[target].state() == State::BetweenJobs && self.threads[target].job().sporadic().count() == 0;
         if is_next && self.now >= self.start {
             let object = &mut self.reservations[reservation];
-            let release = now.max(object.earliest_release);
-            object.earliest_release = release + object.account.period;
+            let release = now.max(object.earliest_release());
+            object.space_releases(release);
             self.resume(target);
             self.begin_job(machine, target, reservation, (release, now));
             return Ok(());

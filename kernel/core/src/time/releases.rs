@@ -15,28 +15,19 @@ impl Kernel {
         reservation: ReservationId,
         until: Instant,
     ) -> Option<Instant> {
-        if self.reservations[reservation].release == Release::Sporadic {
-            let queue = self.threads[thread].job.sporadic;
+        if self.reservations[reservation].release() == Release::Sporadic {
             let first = self.first_sporadic(thread).filter(|first| *first <= until)?;
-            let job = &mut self.threads[thread].job;
-            job.sporadic.first = if queue.first + 1 == queue.places { 0 } else { queue.first + 1 };
-            job.sporadic.count -= 1;
+            self.threads[thread].job_mut().take_sporadic();
             return Some(first);
         }
-        let period = self.reservations[reservation].account.period;
-        let job = &mut self.threads[thread].job;
-        let first = job.queued.take()?;
-        if job.queued_after > 0 {
-            job.queued_after -= 1;
-            job.queued = Some(first + period);
-        }
-        Some(first)
+        let period = self.reservations[reservation].account().period;
+        self.threads[thread].job_mut().take_queued(period)
     }
 
     /// The earliest sporadic release of `thread` whose job has not begun.
     pub(crate) fn first_sporadic(&self, thread: ThreadId) -> Option<Instant> {
-        let queue = self.threads[thread].job.sporadic;
-        if queue.count == 0 { None } else { self.releases.get(queue.place(0)).copied() }
+        let queue = self.threads[thread].job().sporadic();
+        if queue.count() == 0 { None } else { self.releases.get(queue.place(0)).copied() }
     }
 
     /// The first of the jobs of `thread` that were asked for and have not begun, if its release is due at `until`. Where jobs begin early the instants that queue are
@@ -48,37 +39,32 @@ impl Kernel {
         until: Instant,
     ) -> Option<Instant> {
         let release = self.first_asked(thread, reservation).filter(|release| *release <= until)?;
-        let object = &mut self.reservations[reservation];
-        object.earliest_release = release + object.account.period;
-        let queue = &mut self.threads[thread].job.sporadic;
-        queue.first = if queue.first + 1 == queue.places { 0 } else { queue.first + 1 };
-        queue.count -= 1;
+        self.reservations[reservation].space_releases(release);
+        self.threads[thread].job_mut().take_sporadic();
         Some(release)
     }
 
     /// When the first of them is released.
     pub(crate) fn first_asked(&self, thread: ThreadId, reservation: ReservationId) -> Option<Instant> {
-        self.first_sporadic(thread).map(|asked| asked.max(self.reservations[reservation].earliest_release))
+        self.first_sporadic(thread).map(|asked| asked.max(self.reservations[reservation].earliest_release()))
     }
 
     /// A job of `thread` is asked for at `now`. Says whether there was a place for that.
     pub(crate) fn queue_asked(&mut self, thread: ThreadId, now: Instant) -> bool {
-        let queue = self.threads[thread].job.sporadic;
-        if queue.count == queue.places {
+        let queue = self.threads[thread].job().sporadic();
+        if queue.count() == queue.places() {
             return false;
         }
-        if let Some(place) = self.releases.get_mut(queue.place(queue.count)) {
+        if let Some(place) = self.releases.get_mut(queue.place(queue.count())) {
             *place = now;
         }
-        self.threads[thread].job.sporadic.count += 1;
+        self.threads[thread].job_mut().put_sporadic();
         true
     }
 
     /// A release is dropped.
     pub(crate) fn skip<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) {
-        let state = &mut self.threads[thread];
-        state.job.skipped += 1;
-        state.statistics.skipped += 1;
+        self.threads[thread].skip_release();
         self.trace(machine, Event::Skip, Some(thread), 0, 0);
     }
 }

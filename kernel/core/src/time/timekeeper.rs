@@ -11,11 +11,11 @@ use crate::{Kernel, Machine};
 impl Kernel {
     /// The deadline of a blocking call passed.
     pub(crate) fn time_out<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) {
-        if let State::AwaitingTurn { user, due: true } = self.threads[thread].state {
+        if let State::AwaitingTurn { user, due: true } = self.threads[thread].state() {
             self.take_turn(machine, thread, user);
             return;
         }
-        let result = match self.threads[thread].state {
+        let result = match self.threads[thread].state() {
             State::Sleeping => Ok(()),
             State::AwaitingToken { refused: true, .. } | State::AwaitingGroup { refused: true, .. } => {
                 Err(Error::ChainTooLong)
@@ -28,8 +28,8 @@ impl Kernel {
 
     /// The timer of `cpu` fired: a budget may be dry (already booked), and events of its cluster may be due.
     pub(crate) fn timer<M: Machine>(&mut self, machine: &mut M, cpu: CpuId, now: Instant) {
-        let Some(cluster) = self.cpus[cpu].cluster else { return };
-        if self.clusters[cluster].timekeeper != cpu {
+        let Some(cluster) = self.cpus[cpu].cluster() else { return };
+        if self.clusters[cluster].timekeeper() != cpu {
             return;
         }
         // One: the rest waits for the next trap, which follows at once.
@@ -39,25 +39,25 @@ impl Kernel {
     /// Handles one event of `cluster` that is due, if there is one.
     fn next_event<M: Machine>(&mut self, machine: &mut M, cluster: ClusterId, now: Instant) {
         let object = &mut self.clusters[cluster];
-        if let Some((key, id)) = object.events.first()
+        if let Some((key, id)) = object.events().first()
             && key.instant() <= now
         {
             // It stays where it is until it is planned anew, at the end of this trap.
             if let Some(reservation) = ReservationId::new(usize::from(id)) {
                 self.reservation_event(machine, reservation, now);
             }
-        } else if let Some((key, id)) = object.timeouts.first()
+        } else if let Some((key, id)) = object.timeouts().first()
             && key.instant() <= now
         {
-            object.timeouts.remove(id);
+            object.remove_timeout(id);
             if usize::from(id) >= self.counts.threads {
                 self.look(machine, id, now);
             } else if let Some(thread) = ThreadId::new(usize::from(id)) {
-                self.threads[thread].timed = false;
-                if self.threads[thread].state == State::Stopped {
+                self.threads[thread].end_timeout();
+                if self.threads[thread].state() == State::Stopped {
                     self.go_on_dying(machine, thread, now);
                 } else {
-                    self.billed = self.threads[thread].own;
+                    self.billed = self.threads[thread].own();
                     self.time_out(machine, thread);
                 }
             }
@@ -66,12 +66,12 @@ impl Kernel {
 
     fn reservation_event<M: Machine>(&mut self, machine: &mut M, reservation: ReservationId, now: Instant) {
         let object = &self.reservations[reservation];
-        let (release, replenish) = (object.next_release, object.replenish_at);
+        let (release, replenish) = (object.next_release(), object.replenish_at());
         if release <= now {
             self.planned_release(machine, reservation, release);
         }
         // A job that starts with a release is refilled by it; then nothing is planned any more.
-        if replenish <= now && self.reservations[reservation].replenish_at == replenish {
+        if replenish <= now && self.reservations[reservation].replenish_at() == replenish {
             self.replenish(machine, reservation, replenish);
         }
         self.event_moves(reservation);

@@ -211,7 +211,7 @@ impl State {
             && self.board.traced == other.board.traced
             && self.kernel.cpus().all(|cpu| self.kernel.cpu(cpu) == other.kernel.cpu(cpu))
             && { reservations }.all(|one| self.kernel.reservation(one) == other.kernel.reservation(one))
-            && { threads }.all(|one| self.kernel.thread(one).statistics == other.kernel.thread(one).statistics)
+            && { threads }.all(|one| self.kernel.thread(one).statistics() == other.kernel.thread(one).statistics())
     }
 
     fn call(&mut self, system: &System, cpu: CpuId, call: usize) -> Result<(), String> {
@@ -222,7 +222,7 @@ impl State {
             return Ok(());
         }
         self.prepare(thread, step, handle, second);
-        if self.kernel.thread(thread).state != object::State::Ready {
+        if self.kernel.thread(thread).state() != object::State::Ready {
             return self.last_call(system, cpu, thread);
         }
         let mut long = self.clone();
@@ -255,7 +255,7 @@ impl State {
         // Who is suspended calls again when it goes on.
         self.board.registers[thread.index()].program_counter = 0;
         // The kick that is on its way still is.
-        let same = |of: ThreadId| self.kernel.thread(of).state == kicked.kernel.thread(of).state;
+        let same = |of: ThreadId| self.kernel.thread(of).state() == kicked.kernel.thread(of).state();
         if !system.threads().all(same) || self.board.registers != kicked.board.registers {
             return Err(format!("{}, dead or suspended, still did something", system.name(thread)));
         }
@@ -315,7 +315,7 @@ impl State {
         {
             return Err(format!("CPU {} runs what CPU {} still executes", cpu.0, other.0));
         }
-        let state = |thread: ThreadId| self.kernel.thread(thread).state;
+        let state = |thread: ThreadId| self.kernel.thread(thread).state();
         if outcome.run.is_some_and(|thread| state(thread) == object::State::Stopped) {
             return Err("a dead thread is to run".into());
         }
@@ -337,8 +337,8 @@ impl State {
         let is_same = |thread: ThreadId| {
             let (one, other) = (short.kernel.thread(thread), long.kernel.thread(thread));
             let executes = |state: &State| state.board.cpus.iter().any(|cpu| cpu.executes == Some(thread));
-            one.state == other.state
-                && (one.on.is_none() || one.chosen() == other.chosen())
+            one.state() == other.state()
+                && (one.on().is_none() || one.chosen() == other.chosen())
                 && executes(&short) == executes(&long)
         };
         let board = |state: &State| (state.board.registers, state.board.holds, state.board.enabled, state.board.device);
@@ -366,13 +366,13 @@ impl State {
         let mut payers = Vec::with_capacity(CPUS);
         for cpu in self.kernel.cpus().filter(|cpu| self.board.cpus[cpu.index()].entered) {
             let state = self.kernel.cpu(cpu);
-            if let Payer::Reservation(reservation) = state.payer {
+            if let Payer::Reservation(reservation) = state.payer() {
                 if payers.contains(&reservation) {
                     return Err("two CPUs run at the expense of one reservation".into());
                 }
                 payers.push(reservation);
             }
-            if self.board.cpus[cpu.index()].timer != state.armed {
+            if self.board.cpus[cpu.index()].timer != state.armed() {
                 return Err(format!("the timer of CPU {} is not set to what the kernel believes", cpu.0));
             }
         }
@@ -407,11 +407,11 @@ impl State {
         for (cluster, count) in system.model.clusters.iter().enumerate() {
             let mut ready: Vec<(ReservationId, ThreadId)> = system
                 .threads()
-                .filter(|thread| self.kernel.thread(*thread).state == object::State::Ready)
+                .filter(|thread| self.kernel.thread(*thread).state() == object::State::Ready)
                 .filter_map(|thread| Some((self.best(system, thread)?, thread)))
                 .filter(|(reservation, _)| self.cluster_of(*reservation) == cluster)
                 .collect();
-            ready.sort_by_key(|(reservation, _)| self.kernel.reservation(*reservation).key);
+            ready.sort_by_key(|(reservation, _)| self.kernel.reservation(*reservation).key());
             let mut wanted: Vec<ThreadId> = ready.iter().take(usize::from(*count)).map(|(_, thread)| *thread).collect();
             let cpus = first_cpu..first_cpu + usize::from(*count);
             first_cpu = cpus.end;
@@ -431,11 +431,11 @@ impl State {
     /// The reservation that carries `thread`: its own or a donor's, the earliest with budget. Across clusters keys
     /// cannot be compared: there who is being served counts, and anybody rather than nobody.
     fn best(&self, system: &System, thread: ThreadId) -> Option<ReservationId> {
-        let own = self.kernel.thread(thread).own.filter(|own| !self.kernel.reservation(*own).throttled);
+        let own = self.kernel.thread(thread).own().filter(|own| !self.kernel.reservation(*own).is_throttled());
         let donors = || system.threads().filter(|donor| self.donee(system, *donor) == Some(thread));
         let mut candidates: Vec<ReservationId> = donors().filter_map(|donor| self.best(system, donor)).collect();
         let is_served =
-            |donor: &ThreadId| matches!(self.kernel.thread(*donor).state, object::State::AwaitingReply { .. });
+            |donor: &ThreadId| matches!(self.kernel.thread(*donor).state(), object::State::AwaitingReply { .. });
         let served = donors().filter(is_served).find_map(|donor| self.best(system, donor));
         if served.is_none() && candidates.iter().any(|one| self.cluster_of(*one) != self.cluster_of(candidates[0])) {
             // The rule leaves it open.
@@ -444,13 +444,13 @@ impl State {
         let leading = served.or(candidates.first().copied()).or(own).map(|leading| self.cluster_of(leading));
         candidates.extend(own);
         candidates.retain(|candidate| Some(self.cluster_of(*candidate)) == leading);
-        candidates.into_iter().min_by_key(|candidate| self.kernel.reservation(*candidate).key)
+        candidates.into_iter().min_by_key(|candidate| self.kernel.reservation(*candidate).key())
     }
 
     /// Whom `thread` waits for.
     fn donee(&self, system: &System, thread: ThreadId) -> Option<ThreadId> {
-        match self.kernel.thread(thread).state {
-            object::State::Calling(_) if self.kernel.thread(thread).sends => None,
+        match self.kernel.thread(thread).state() {
+            object::State::Calling(_) if self.kernel.thread(thread).sends() => None,
             object::State::Calling(endpoint) => Some(system.servers[endpoint.index()]),
             object::State::AwaitingReply { server, .. } => Some(server),
             object::State::Waiting(notification) => system.bound[notification.index()],
@@ -475,7 +475,7 @@ impl State {
     }
 
     fn cluster_of(&self, reservation: ReservationId) -> usize {
-        self.kernel.reservation(reservation).cluster.map_or(usize::MAX, |cluster| cluster.index())
+        self.kernel.reservation(reservation).cluster().map_or(usize::MAX, |cluster| cluster.index())
     }
 
     //--- Identity and words --------------------------------------------------------------------------------

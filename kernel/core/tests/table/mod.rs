@@ -401,7 +401,7 @@ impl Table {
 
     /// What `task` is doing.
     pub fn state(&self, task: usize) -> State {
-        self.kernel.thread(thread(task)).state
+        self.kernel.thread(thread(task)).state()
     }
 
     /// The general registers of `task`.

@@ -1,6 +1,6 @@
 //! Waiting: the one door through which a thread is suspended, and becomes ready again.
 //!
-//! What follows from either, for those whom it donates to, is settled at the end of the trap ([`settling`](crate::settling)).
+//! What follows from either, for those whom it donates to, is settled at the end of the trap (`settling`).
 
 use fusee_abi::Error;
 use fusee_abi::call::{DEADLINE, NUMBER};
@@ -55,7 +55,7 @@ impl Kernel {
     pub(crate) fn wake<M: Machine>(&mut self, machine: &mut M, thread: ThreadId, result: Result<(), Error>) {
         // Who waits with a store makes it again.
         if self.threads[thread].store().is_some() {
-            self.threads[thread].stores = None;
+            self.threads[thread].end_store();
         } else {
             machine.registers(thread).general[0] = result.map_or_else(|error| error as u64, |()| 0);
         }
@@ -70,10 +70,7 @@ impl Kernel {
 
     /// Sets bits of `notification`, and wakes the thread that waits for any.
     pub(crate) fn signal<M: Machine>(&mut self, machine: &mut M, notification: NotificationId, bits: u64) {
-        let object = &mut self.notifications[notification];
-        object.bits |= bits;
-        if let Some(waiter) = object.waiter.take() {
-            let bits = core::mem::take(&mut object.bits);
+        if let Some((waiter, bits)) = self.notifications[notification].post(bits) {
             machine.registers(waiter).general[1] = bits;
             self.wake(machine, waiter, Ok(()));
         }

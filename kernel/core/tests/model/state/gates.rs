@@ -111,7 +111,7 @@ impl State {
     /// Whether `thread` makes this call here: stores need what they store to; a driver resets what it was asked to,
     /// and acknowledges its line before it waits for the next interrupt.
     pub(super) fn may_call(&self, system: &System, thread: ThreadId, call: usize) -> bool {
-        let lives = self.kernel.thread(thread).state != object::State::Stopped;
+        let lives = self.kernel.thread(thread).state() != object::State::Stopped;
         let engine = |of: usize| &self.board.device.engines[of];
         let named = system.seconds[thread.index()][call] as usize;
         match system.model.tasks[thread.index()].alphabet[call] {
@@ -160,7 +160,7 @@ impl State {
     fn is_waited_for(&self, system: &System, engine: usize) -> bool {
         let waits = |thread: ThreadId| {
             matches!(
-                self.kernel.thread(thread).state,
+                self.kernel.thread(thread).state(),
                 object::State::Acquiring(_) | object::State::AwaitingGroup { .. }
             )
         };
@@ -193,7 +193,7 @@ impl State {
         }
         let lends_wrong = |thread: &ThreadId| {
             let state = self.kernel.thread(*thread);
-            matches!(state.state, object::State::Acquiring(_)) && state.donates_to() != self.donee(system, *thread)
+            matches!(state.state(), object::State::Acquiring(_)) && state.donates_to() != self.donee(system, *thread)
         };
         match system.threads().find(lends_wrong) {
             Some(thread) => Err(format!("{} lends to another than the one it waits for", system.name(thread))),
@@ -205,7 +205,7 @@ impl State {
     pub fn marks(&self, system: &System) -> Marks {
         let mut marks = Marks::default();
         let Some(gates) = system.model.gates else { return marks };
-        let lives = |thread: ThreadId| self.kernel.thread(thread).state != object::State::Stopped;
+        let lives = |thread: ThreadId| self.kernel.thread(thread).state() != object::State::Stopped;
         let driver_lives = system.driver.is_some_and(lives);
         // There is time for what takes so many ticks, from here on.
         let has_time = |ticks: u64| self.board.now.0 + (ticks + system.model.late) * TICK <= system.model.ticks * TICK;

@@ -1,4 +1,4 @@
-//! What a task must not do and the compiler can see does not compile, and what it may do instead does.
+//! Mistakes that the compiler can see do not compile, and their corrections do: those of tasks, and writes past the walls of the kernel's objects.
 //!
 //! `ui/NAME.rs` is a mistake, `ui/NAME.stderr` what the compiler says about it, and the function `NAME` of `ui/right.rs` the
 //! same without the mistake. The messages are those of Rust 1.95. With `TRYBUILD=overwrite` in the environment the messages are written anew.

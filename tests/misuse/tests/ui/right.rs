@@ -5,6 +5,8 @@
 use fusee::gpu::compute::{self, Input, Kernel, Output};
 use fusee::gpu::{Board, Buffer, Context, Local, Operation, Pending, Work, library::Product};
 use fusee::{Endpoint, Engine, EngineGuard, Instant, Place, Pool, Rights, Server, Token};
+use fusee_kernel_core::object::{self, Cpu, Reservation, State, Thread};
+use fusee_sched::time::Nanoseconds;
 
 compute::arguments! {
     struct Negative {
@@ -192,5 +194,30 @@ fn request_answered_twice(server: &mut Server) -> Option<()> {
 }
 
 pub fn thread<T: Send>(_: T) {}
+
+/// The state of a thread is there to be read.
+fn thread_made_ready_past_its_door(thread: &Thread) {
+    assert_eq!(thread.state(), State::Dormant);
+}
+
+/// The runner of a reservation is there to be read.
+fn reservation_given_a_runner_past_the_links(reservation: &Reservation) {
+    assert_eq!(reservation.runner(), None);
+}
+
+/// The callers of an endpoint are there to be read.
+fn endpoint_given_a_caller_past_its_queue(endpoint: &object::Endpoint) {
+    assert!(endpoint.callers().is_empty());
+}
+
+/// The lock of an engine is there to be read.
+fn engine_lock_granted_past_its_owner(engine: &object::Engine) {
+    assert!(engine.lock().waiters().is_empty());
+}
+
+/// The ledger of a CPU is there to be read.
+fn time_booked_twice(cpu: &Cpu, span: Nanoseconds) {
+    assert!(cpu.kernel() + cpu.idle() >= span);
+}
 
 fn main() {}

@@ -126,7 +126,7 @@ const PURPOSES: &[(&str, &str, Purpose)] = &[
     ("kernel/core/src/scheduling/resting.rs", ANY, Purpose::Budget),
     ("kernel/core/src/time/timekeeper.rs", ANY, Purpose::Timer),
     ("kernel/core/src/scheduling/schedule.rs", "plan_event plan_timeout cancel_timeout queue_timeout", Purpose::Timer),
-    ("kernel/core/src/scheduling/schedule.rs", "trace", Purpose::Rest),
+    ("kernel/core/src/trace.rs", ANY, Purpose::Rest),
     ("kernel/core/src/scheduling/schedule.rs", ANY, Purpose::Plan),
     ("kernel/core/src/scheduling/reschedule.rs", ANY, Purpose::Plan),
     ("kernel/core/src/donation/keys.rs", "set_key", Purpose::Plan),

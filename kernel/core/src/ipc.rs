@@ -148,7 +148,7 @@ impl Kernel {
             self.reply(machine, thread, slot, gift);
         }
         // A server that receives always has a slot for the reply it will owe.
-        if self.threads[thread].free_slot().is_none() {
+        if self.threads[thread].first_free_slot().is_none() {
             return Err(Error::NoReplySlot);
         }
         self.end_start(thread);

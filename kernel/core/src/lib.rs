@@ -44,6 +44,7 @@
 //! | `object` |  | the names of all objects |
 //! | `advice` | `locks` | which token to wait for |
 //! | `planted` |  | rules that tests let the kernel forget |
+//! | `trace` |  | records of what happens |
 //! | `lookup` | `handles` | finds objects by handle and number |
 //! | `inside` | `donation` | waits inside holds |
 //! | `resting` | `scheduling` | suspended reservations lose their key |
@@ -79,6 +80,7 @@
 //! | `watchdog` | `accelerators` | engines that are not given back, or do not end |
 //! | `check` | `checks` | the invariants |
 //! | `reach` | `checks` | those of what tasks and devices reach |
+//! | `shutdown` | `lifecycle` | the end of the system |
 //! | `death` | `lifecycle` | threads end, and tell the others |
 //! | `timekeeper` | `time` | what a timer interrupt does |
 //! | `restart` | `lifecycle` | a task begins again |
@@ -115,6 +117,7 @@ pub mod object;
 mod planted;
 mod scheduling;
 mod time;
+mod trace;
 
 use fusee_locking::ck_omlp;
 use fusee_locking::groups::Group;

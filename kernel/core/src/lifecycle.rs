@@ -4,3 +4,4 @@ pub mod boot;
 mod death;
 pub mod lives;
 mod restart;
+mod shutdown;

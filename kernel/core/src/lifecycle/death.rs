@@ -40,18 +40,14 @@
 
 use fusee_abi::Error;
 use fusee_abi::call::{ending, rights};
-use fusee_abi::trace::{ENGINE_TIME_SHIFT, Event, Ledger, Record};
-use fusee_locking::engine::State as Lock;
-use fusee_sched::time::{Instant, Nanoseconds};
+use fusee_abi::trace::Event;
+use fusee_sched::time::Instant;
 
-use crate::accelerators::gates::SHARED;
-use crate::id::{EngineId, EngineUserId, ReservationId, ThreadId};
-use crate::limits::{ENDPOINTS, ENGINE_USERS, GATES, NOTIFICATIONS, POOLS_PER_TASK, RESTARTS, THREADS, TOLD_AT_DEATH};
+use crate::id::ThreadId;
+use crate::limits::{ENDPOINTS, ENGINE_USERS, GATES, NOTIFICATIONS, POOLS_PER_TASK, RESTARTS, TOLD_AT_DEATH};
 use crate::machine::Place;
 use crate::object::{Release, State};
 use crate::{Fault, Kernel, Machine};
-
-const _: () = assert!(THREADS <= 1 << ENGINE_TIME_SHIFT && crate::limits::ENGINES << ENGINE_TIME_SHIFT <= 1 << 16);
 
 impl Kernel {
     //--- Three ways to end -------------------------------------------------------------------------------
@@ -177,7 +173,7 @@ impl Kernel {
 
     /// Takes one of those who wait for a reply, a service or a signal of the dead `thread` from where it waits.
     fn take_waiter<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) -> Option<ThreadId> {
-        if let Some(slot) = self.threads[thread].taken_slot() {
+        if let Some(slot) = self.threads[thread].first_taken_slot() {
             return self.free_slot(machine, thread, slot, Place::Empty);
         }
         for _ in 0..ENDPOINTS {
@@ -195,87 +191,5 @@ impl Kernel {
             }
         }
         None
-    }
-
-    //--- The end of the system ---------------------------------------------------------------------------
-
-    /// Ends the system: books all time up to now, traces the ledgers, and shuts the machine down.
-    pub(crate) fn shut_down<M: Machine>(&mut self, machine: &mut M, code: u64) {
-        self.book_all(machine);
-        self.trace_number(machine, Event::Shutdown, None, 0, code & 0xffff_ffff);
-        machine.shutdown(code as u32);
-    }
-
-    /// Books all time up to now, and traces the ledgers.
-    fn book_all<M: Machine>(&mut self, machine: &mut M) {
-        let now = machine.now();
-        for cpu in self.cpus() {
-            if self.cpus[cpu].has_entered() {
-                self.charge(machine, cpu, now);
-            }
-        }
-        self.trace_ledgers(machine, now);
-    }
-
-    fn trace_ledgers<M: Machine>(&self, machine: &mut M, now: Instant) {
-        let mut line = |ledger: Ledger, index: u32, amount: u64| {
-            self.trace_number(machine, Event::Ledger, None, (ledger as u32) << 16 | index, amount);
-        };
-        for cpu in self.cpus() {
-            let state = &self.cpus[cpu];
-            let index = u32::from(cpu.0);
-            line(Ledger::Uptime, index, if state.has_entered() { state.mark().since(state.since()).0 } else { 0 });
-            line(Ledger::CpuCharged, index, state.charged().0);
-            line(Ledger::Kernel, index, state.kernel().0);
-            line(Ledger::IdleTime, index, state.idle().0);
-        }
-        for thread in (0..self.counts.threads).filter_map(ThreadId::new) {
-            let statistics = self.threads[thread].statistics();
-            let index = thread.index() as u32;
-            line(Ledger::Jobs, index, u64::from(statistics.jobs));
-            line(Ledger::Misses, index, u64::from(statistics.misses));
-            line(Ledger::MaxLateness, index, statistics.max_lateness as u64);
-            line(Ledger::Skipped, index, u64::from(statistics.skipped));
-            line(Ledger::ThreadTime, index, statistics.time.0);
-            line(Ledger::Faults, index, u64::from(statistics.faults));
-        }
-        for reservation in (0..self.counts.reservations).filter_map(ReservationId::new) {
-            let object = &self.reservations[reservation];
-            let index = reservation.index() as u32;
-            line(Ledger::Charged, index, object.charged().0);
-            line(Ledger::Throttles, index, u64::from(object.throttles()));
-            line(Ledger::Overshoot, index, object.overshoot().0);
-        }
-        for engine in (0..if GATES { self.counts.engines } else { 0 }).filter_map(EngineId::new) {
-            if self.has_gate(engine) {
-                let open = self.engines[engine].lock().state() == Lock::Held(SHARED);
-                let since = if open { now.since(self.gates[engine].opened) } else { Nanoseconds::ZERO };
-                line(Ledger::SharedTime, engine.index() as u32, (self.gates[engine].time + since).0);
-            }
-        }
-        for user in (0..self.counts.engine_users).filter_map(EngineUserId::new) {
-            let object = &self.engine_users[user];
-            if let (Some(engine), Some(thread)) = (object.engine(), object.thread()) {
-                let index = ((engine.index() << ENGINE_TIME_SHIFT) | thread.index()) as u32;
-                line(Ledger::EngineTime, index, object.time().0);
-            }
-        }
-    }
-
-    /// Traces a 64-bit number: what a run is judged by, so in every build.
-    #[inline(never)]
-    pub(crate) fn trace_number<M: Machine>(
-        &self,
-        machine: &mut M,
-        event: Event,
-        thread: Option<ThreadId>,
-        object: u32,
-        number: u64,
-    ) {
-        let time = machine.now().0;
-        let thread = thread.map_or(0, ThreadId::number);
-        let (job, value) = ((number >> 32) as u32, number as u32);
-        let cpu = self.here.0;
-        machine.trace(Record { time, number: 0, event: event as u8, cpu, thread, job, object, value });
     }
 }

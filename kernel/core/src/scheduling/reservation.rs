@@ -481,7 +481,7 @@ impl Reservation {
     #[inline(always)]
     pub(crate) fn charge(&mut self, span: Nanoseconds) -> bool {
         self.charged += span;
-        self.draw(span)
+        self.draw_time(span)
     }
 
     /// Charges CPU time that is less than what is left.
@@ -499,7 +499,7 @@ impl Reservation {
         self.account.debt += span.saturating_sub(drawn);
     }
 
-    /// Counts CPU time that is drawn from the account by [`draw`](Self::draw).
+    /// Counts CPU time that is drawn from the account by [`draw_time`](Self::draw_time).
     #[inline]
     pub(crate) fn book(&mut self, span: Nanoseconds) {
         self.charged += span;
@@ -507,7 +507,7 @@ impl Reservation {
 
     /// Draws time from the account; the excess is debt. Returns whether that has used up the budget.
     #[inline(always)]
-    pub(crate) fn draw(&mut self, time: Nanoseconds) -> bool {
+    pub(crate) fn draw_time(&mut self, time: Nanoseconds) -> bool {
         let excess = self.account.charge(time);
         self.overshoot = self.overshoot.max(excess);
         self.account.is_dry() && !self.throttled

@@ -3,14 +3,13 @@
 //! Anything that changes a plan comes to [`Kernel::set_runner`] or [`Kernel::compete`]; those change links and
 //! ask CPUs to reschedule: the current one does as its trap ends, another one is kicked. [`Kernel::reschedule`] ends every trap by these plans.
 
-use fusee_abi::trace::{BACKGROUND_KEY, BY_INTERRUPT, Event, Record, SERVICE_KEY, key_word};
 use fusee_sched::cpu::CpuId;
 use fusee_sched::key::{Class, Key};
 use fusee_sched::time::Instant;
 
 use crate::id::{ClusterId, ReservationId, ThreadId};
 use crate::object::Cpu;
-use crate::{Kernel, Machine, Planted, Trap};
+use crate::{Kernel, Planted};
 
 /// Whether the first event of a queue moved forward: then its timekeeper must set its timer anew. One that
 /// moved back costs at most a timer that fires for nothing.
@@ -188,70 +187,5 @@ impl Kernel {
         if let Some(cluster) = self.threads[thread].cluster() {
             self.clusters[cluster].timeouts.remove(thread.index() as u16);
         }
-    }
-
-    //--- Trace -------------------------------------------------------------------------------------------
-
-    /// Traces an event, if this build traces.
-    #[inline(always)]
-    pub(crate) fn trace<M: Machine>(
-        &self,
-        machine: &mut M,
-        event: Event,
-        thread: Option<ThreadId>,
-        object: u32,
-        value: u32,
-    ) {
-        if M::TRACE.keeps_schedule() {
-            self.write_record(machine, event, thread, object, value);
-        }
-    }
-
-    /// Keeps what records of this trap say: for kernels that trace.
-    #[inline(never)]
-    pub(crate) fn note(&mut self, cpu: CpuId, trap: Trap) {
-        self.here = cpu;
-        self.cause = match trap {
-            Trap::Syscall | Trap::Fault(_) => self.cpus[cpu].current().map_or(0, |thread| u32::from(thread.number())),
-            Trap::Interrupt(interrupt) => BY_INTERRUPT + u32::from(interrupt.number()),
-            Trap::Timer | Trap::Kick => 0,
-        };
-    }
-
-    /// The same of a thread that runs on `reservation` from here on.
-    #[inline(always)]
-    pub(crate) fn trace_run<M: Machine>(
-        &self,
-        machine: &mut M,
-        event: Event,
-        thread: ThreadId,
-        reservation: ReservationId,
-    ) {
-        if M::TRACE.keeps_schedule() {
-            let object = &self.reservations[reservation];
-            let key = match object.class() {
-                Class::RealTime => key_word(object.competing_key().instant().0),
-                Class::Service => SERVICE_KEY,
-                Class::Background => BACKGROUND_KEY,
-            };
-            self.write_record(machine, event, Some(thread), u32::from(reservation.number()), key);
-        }
-    }
-
-    /// A call, so that a build that traces is not much larger than one that does not.
-    #[inline(never)]
-    fn write_record<M: Machine>(
-        &self,
-        machine: &mut M,
-        event: Event,
-        thread: Option<ThreadId>,
-        object: u32,
-        value: u32,
-    ) {
-        let time = machine.now().0;
-        let job = thread.map_or(0, |thread| self.threads[thread].job().number());
-        let thread = thread.map_or(0, ThreadId::number);
-        let cpu = self.here.0;
-        machine.trace(Record { time, number: 0, event: event as u8, cpu, thread, job, object, value });
     }
 }

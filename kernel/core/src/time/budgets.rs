@@ -107,7 +107,7 @@ impl Kernel {
             self.recount |= 1 << cluster.index();
         }
         let object = &mut self.reservations[reservation];
-        let exhausted = object.draw(time);
+        let exhausted = object.draw_time(time);
         if let Some(cpu) = object.on() {
             // Its timer tells when the budget ends.
             self.request_reschedule(cpu);

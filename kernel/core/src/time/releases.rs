@@ -44,12 +44,14 @@ impl Kernel {
         Some(release)
     }
 
-    /// When the first of them is released.
+    #[inline(always)]
+    /// The release of the first job of `thread` that was asked for and has not begun.
     pub(crate) fn first_asked(&self, thread: ThreadId, reservation: ReservationId) -> Option<Instant> {
         self.first_sporadic(thread).map(|asked| asked.max(self.reservations[reservation].earliest_release()))
     }
 
-    /// A job of `thread` is asked for at `now`. Says whether there was a place for that.
+    #[inline(always)]
+    /// Queues the instant `now`, at which a job of `thread` is asked for. Returns whether there was a place for it.
     pub(crate) fn queue_asked(&mut self, thread: ThreadId, now: Instant) -> bool {
         let queue = self.threads[thread].job().sporadic();
         if queue.count() == queue.places() {

@@ -69,7 +69,7 @@ impl Thread {
 
     /// The index of the thread's first reply slot that is free.
     #[inline]
-    pub(crate) fn free_slot(&self) -> Option<usize> {
+    pub(crate) fn first_free_slot(&self) -> Option<usize> {
         if self.slots[0].client.is_none() {
             return Some(0);
         }
@@ -79,7 +79,7 @@ impl Thread {
 
     /// The index of the thread's first reply slot that is taken.
     #[inline]
-    pub(crate) fn taken_slot(&self) -> Option<usize> {
+    pub(crate) fn first_taken_slot(&self) -> Option<usize> {
         let taken = self.others_taken | u16::from(self.slots[0].client.is_some());
         (taken != 0).then_some(taken.trailing_zeros() as usize)
     }
@@ -87,7 +87,7 @@ impl Thread {
     /// The client of the first free slot is `client` from here on. Returns the slot's index and generation; `None`: no slot is free.
     #[inline]
     pub(crate) fn take_slot(&mut self, client: ThreadId) -> Option<(usize, u32)> {
-        let slot = self.free_slot()?;
+        let slot = self.first_free_slot()?;
         self.others_taken |= 1 << slot & !1;
         self.slots[slot].client = Some(client);
         Some((slot, self.slots[slot].generation))

@@ -158,7 +158,7 @@ impl Kernel {
     /// `map` and `unmap`: at most so many pages a trap; `x1` counts them, and the call starts again.
     fn set_mapped<M: Machine>(&mut self, machine: &mut M, thread: ThreadId, mapped: bool) -> Result<(), Error> {
         let Object::Region(region) = self.argument(machine, thread, rights::MAP)? else { return Err(Error::WrongKind) };
-        let pages = self.regions[region].pages;
+        let pages = self.regions[region].pages();
         let first = machine.registers(thread).general[1];
         if first >= pages {
             return Err(Error::BadArgument);

@@ -170,7 +170,7 @@ impl Kernel {
     /// Lets every draining engine of `interrupt` that has become idle go on.
     #[inline(never)]
     pub(crate) fn probe_engines<M: Machine>(&mut self, machine: &mut M, interrupt: InterruptId) {
-        if !self.interrupts[interrupt].of_engine {
+        if !self.interrupts[interrupt].is_of_engine() {
             return;
         }
         for index in 0..self.counts.engines {

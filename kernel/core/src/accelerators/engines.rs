@@ -242,7 +242,7 @@ impl Kernel {
     #[inline(always)]
     pub(crate) fn drains_one(&self, interrupt: InterruptId) -> bool {
         let mut engines = (0..self.counts.engines).filter_map(EngineId::new);
-        self.interrupts[interrupt].of_engine
+        self.interrupts[interrupt].is_of_engine()
             && engines.any(|engine| {
                 let object = &self.engines[engine];
                 object.interrupt() == Some(interrupt) && matches!(object.lock().state(), Lock::Draining(_))

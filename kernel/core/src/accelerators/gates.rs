@@ -28,27 +28,20 @@ use crate::{Kernel, Machine};
 /// The user of an engine's lock that stands for all clients without one. No use of an engine by a task has this number.
 pub(crate) const SHARED: u16 = u16::MAX;
 
-/// What an engine with a gate has beside its lock.
+/// The gate of an engine, beside its lock.
 #[derive(Clone, Copy, Debug)]
 pub struct Gate {
-    /// How long a shared command takes at most, once the gate is shut.
-    pub longest: Nanoseconds,
-    /// When the gate was opened last.
-    pub opened: Instant,
-    /// Engine time of the class: from the instant at which the gate is opened until the engine is idle behind the shut gate.
-    pub time: Nanoseconds,
-    /// One of those who hold the lock: whose cluster looks at the engine.
-    pub user: Option<EngineUserId>,
-    /// Where stores to the doorbells of its members are asked about, if it has a sharer.
-    pub sharer: Option<EndpointId>,
-    /// The first member,
-    pub first_member: u16,
-    /// and how many there are.
-    pub members: u16,
+    longest: Nanoseconds,
+    opened: Instant,
+    time: Nanoseconds,
+    user: Option<EngineUserId>,
+    sharer: Option<EndpointId>,
+    first_member: u16,
+    members: u16,
 }
 
 impl Gate {
-    /// None.
+    /// The gate of an engine that has none.
     pub const EMPTY: Gate = Gate {
         longest: Nanoseconds::ZERO,
         opened: Instant::ZERO,
@@ -58,6 +51,65 @@ impl Gate {
         first_member: 0,
         members: 0,
     };
+
+    /// A gate with these terms. For boot.
+    pub(crate) fn new(longest: Nanoseconds, sharer: Option<EndpointId>, first_member: u16, members: u16) -> Self {
+        Self { longest, sharer, first_member, members, ..Self::EMPTY }
+    }
+
+    /// The cluster of `user`, one of those who hold the lock, looks at the engine. For boot.
+    pub(crate) fn set_user(&mut self, user: EngineUserId) {
+        self.user = Some(user);
+    }
+
+    /// The longest time that a shared command takes, once the gate is shut.
+    #[must_use]
+    #[inline]
+    pub fn longest(&self) -> Nanoseconds {
+        self.longest
+    }
+
+    /// The instant at which the gate was opened last.
+    #[must_use]
+    #[inline]
+    pub fn opened(&self) -> Instant {
+        self.opened
+    }
+
+    /// The engine time of the class: from each opening of the gate until the engine is idle behind the shut gate.
+    #[must_use]
+    #[inline]
+    pub fn time(&self) -> Nanoseconds {
+        self.time
+    }
+
+    /// One of the users of the lock: its cluster looks at the engine.
+    #[must_use]
+    #[inline]
+    pub fn user(&self) -> Option<EngineUserId> {
+        self.user
+    }
+
+    /// The endpoint that is asked about stores to the doorbells of members, if the engine has a sharer (see `stores`).
+    #[must_use]
+    #[inline]
+    pub fn sharer(&self) -> Option<EndpointId> {
+        self.sharer
+    }
+
+    /// The number of the first member.
+    #[must_use]
+    #[inline]
+    pub fn first_member(&self) -> u16 {
+        self.first_member
+    }
+
+    /// The number of members.
+    #[must_use]
+    #[inline]
+    pub fn members(&self) -> u16 {
+        self.members
+    }
 }
 
 impl Kernel {

@@ -75,8 +75,8 @@ impl Kernel {
             None if matches!(state, Lock::Held(_)) => return,
             None => {
                 let gate = self.gates[engine];
-                let Some(user) = gate.user else { return };
-                (object.granted() + gate.longest, user)
+                let Some(user) = gate.user() else { return };
+                (object.granted() + gate.longest(), user)
             }
         };
         let next = match state {
@@ -130,9 +130,9 @@ impl Kernel {
         let object = &mut self.engines[engine];
         let bits = if object.lock_mut().expire().is_some() { object.reset_bits() } else { 0 };
         if let Some(interrupt) = object.interrupt()
-            && let Some(notification) = self.interrupts[interrupt].notification
+            && let Some(notification) = self.interrupts[interrupt].notification()
         {
-            self.signal(machine, notification, self.interrupts[interrupt].bits | bits);
+            self.signal(machine, notification, self.interrupts[interrupt].bits() | bits);
         }
     }
 

@@ -434,9 +434,9 @@ impl Kernel {
             }
         }
         for (slot, handle) in self.handles[thread].iter().enumerate() {
-            let is_kept = handle.object != Object::Empty && handle.value.slot() as usize != slot;
+            let is_kept = *handle.object() != Object::Empty && handle.value().slot() as usize != slot;
             if is_kept
-                && (life.starts.is_none() && !life.is_dormant || handle.origin.is_some() || handle.node.is_some())
+                && (life.starts.is_none() && !life.is_dormant || handle.source().is_some() || handle.node().is_some())
             {
                 return Err("L3: a slot that no value names, of a thread with one life, or of a copy");
             }
@@ -452,8 +452,8 @@ impl Kernel {
         let handles = || (0..self.counts.threads).filter_map(ThreadId::new).flat_map(|thread| &self.handles[thread]);
         let mut sources: [Option<&Handle>; DERIVATIONS] = [None; DERIVATIONS];
         for handle in handles() {
-            let Some(node) = handle.node else { continue };
-            if handle.object == Object::Empty || sources[node.index()].replace(handle).is_some() {
+            let Some(node) = handle.node() else { continue };
+            if *handle.object() == Object::Empty || sources[node.index()].replace(handle).is_some() {
                 return Err("K39: a node of no handle, or of two");
             }
             if self.derivations.parent(node) != handle.origin() {
@@ -461,20 +461,20 @@ impl Kernel {
             }
         }
         let (copies, most) = self.derivations.copies();
-        let of_copies = || sources.iter().flatten().filter(|handle| handle.origin.is_some()).count();
+        let of_copies = || sources.iter().flatten().filter(|handle| handle.source().is_some()).count();
         if sources.iter().flatten().count() != self.derivations.used() || of_copies() != copies || copies > most {
             return Err("K41: a node in use that no handle has, or of a copy that is not left for copies");
         }
-        for handle in handles().filter(|handle| handle.object != Object::Empty) {
-            let Some(origin) = handle.origin else { continue };
-            if handle.rights != 0 || handle.kept == 0 || u32::from(handle.kept) & rights::RECEIVE != 0 {
+        for handle in handles().filter(|handle| *handle.object() != Object::Empty) {
+            let Some(origin) = handle.source() else { continue };
+            if handle.rights() != 0 || handle.kept() == 0 || u32::from(handle.kept()) & rights::RECEIVE != 0 {
                 return Err("K42: a copy with other rights than a copy has");
             }
             if !self.derivations.holds(handle.origin()) {
                 continue;
             }
             let Some(source) = sources[origin.index()] else { return Err("K43: a copy that outlives its source") };
-            if handle.kept & !(source.rights | source.kept) != 0 || handle.object != source.object {
+            if handle.kept() & !(source.rights() | source.kept()) != 0 || *handle.object() != *source.object() {
                 return Err("K44: a copy with more rights than its source, or of something else");
             }
             if self.derivations.depth(handle.origin()) > COPY_DEPTH_MAX {
@@ -491,7 +491,7 @@ impl Kernel {
             for (index, slot) in self.threads[server].slots().iter().enumerate() {
                 let Some(region) = slot.loan().map(LoanId::region) else { continue };
                 loans += 1;
-                if self.regions[region].lent_to != Some(server) {
+                if self.regions[region].lent_to() != Some(server) {
                     return Err("K46: a reply slot with a loan that was made to another");
                 }
                 let Some(client) = slot.client() else { return Err("K47: a loan that outlived its call") };
@@ -504,7 +504,7 @@ impl Kernel {
             }
         }
         let regions = (0..REGIONS).filter_map(RegionId::new);
-        let lent = regions.filter(|region| self.regions[*region].lent_to.is_some()).count();
+        let lent = regions.filter(|region| self.regions[*region].lent_to().is_some()).count();
         if lent == loans { Ok(()) } else { Err("K50: a region is lent with no request") }
     }
 
@@ -525,7 +525,7 @@ impl Kernel {
                 Lock::Free => Instant::NEVER,
                 _ if !is_watched => Instant::NEVER,
                 Lock::Held(SHARED) => Instant::NEVER,
-                Lock::Draining(SHARED) => object.granted() + self.gates[engine].longest,
+                Lock::Draining(SHARED) => object.granted() + self.gates[engine].longest(),
                 Lock::Held(_) | Lock::Draining(_) => object.granted() + object.watchdog(),
                 Lock::Quarantined(_) if self.drain_waiter(engine).is_none() => Instant::NEVER,
                 // The bound counts from the instant of the watchdog, which comes late at times.
@@ -731,13 +731,13 @@ impl Kernel {
         let (object, _) = self.resolve(thread, value, 0)?;
         let handle = &self.handles[thread][self.slot_of(thread, value)?];
         self.check_copy(handle, 0)?;
-        Ok((object, u32::from(handle.rights | handle.kept)))
+        Ok((object, u32::from(handle.rights() | handle.kept())))
     }
 
     /// How many handles `thread` has.
     #[must_use]
     pub fn handles_of(&self, thread: ThreadId) -> usize {
-        self.handles[thread].iter().filter(|handle| handle.object != Object::Empty).count()
+        self.handles[thread].iter().filter(|handle| *handle.object() != Object::Empty).count()
     }
 
     /// How many handles are copied from.
@@ -749,7 +749,7 @@ impl Kernel {
     /// The thread that a region is lent to.
     #[must_use]
     pub fn lent_to(&self, region: RegionId) -> Option<ThreadId> {
-        self.regions[region].lent_to
+        self.regions[region].lent_to()
     }
 
     /// The client that a reply of `server` through `reply` would answer.
@@ -846,15 +846,15 @@ impl Kernel {
             }
             for (slot, handle) in self.handles[thread].iter().enumerate() {
                 // Handles of the manifest stay as they are until they are given up or copied from.
-                if handle.object == Object::Empty {
+                if *handle.object() == Object::Empty {
                     hasher.write_u8(slot as u8);
-                } else if usize::from(handle.value.slot()) != slot {
+                } else if usize::from(handle.value().slot()) != slot {
                     hasher.write_u16(slot as u16 | 0xff00);
-                } else if handle.origin.is_some() || handle.node.is_some() {
-                    hasher.write_u16(handle.node.map_or(0, DerivationId::number));
-                    hasher.write_u16(handle.origin.map_or(0, DerivationId::number));
-                    handle.object.hash(hasher);
-                    hasher.write_u16(handle.kept);
+                } else if handle.source().is_some() || handle.node().is_some() {
+                    hasher.write_u16(handle.node().map_or(0, DerivationId::number));
+                    hasher.write_u16(handle.source().map_or(0, DerivationId::number));
+                    handle.object().hash(hasher);
+                    hasher.write_u16(handle.kept());
                     hasher.write_u8(u8::from(self.derivations.holds(handle.origin())));
                 }
             }
@@ -862,8 +862,8 @@ impl Kernel {
                 let life = &self.lives[thread];
                 hasher.write_u8(u8::from(life.is_told) | u8::from(life.is_starting) << 1 | (life.end.how as u8) << 2);
                 for handle in &self.handles[thread] {
-                    if let Object::Endpoint(endpoint) = handle.object {
-                        hasher.write_u8(u8::from(self.knows(thread, handle.value.0, endpoint)));
+                    if let Object::Endpoint(endpoint) = *handle.object() {
+                        hasher.write_u8(u8::from(self.knows(thread, handle.value().0, endpoint)));
                     }
                 }
             }

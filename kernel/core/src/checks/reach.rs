@@ -65,8 +65,8 @@ impl Kernel {
     fn check_places(&self, machine: &impl Reach, thread: ThreadId) -> Result<(), &'static str> {
         for slot in 0..HANDLES {
             let handle = &self.handles[thread][slot];
-            let Object::Region(region) = handle.object else { continue };
-            let rights = u32::from(handle.rights);
+            let Object::Region(region) = *handle.object() else { continue };
+            let rights = u32::from(handle.rights());
             if rights & rights::LENT == 0 {
                 continue;
             }

@@ -73,13 +73,13 @@ impl Kernel {
         let value = HandleValue(value);
         let slot = usize::from(value.slot());
         let handle = self.handles[thread].get(slot).ok_or(Error::BadHandle)?;
-        if handle.value == value && handle.object != Object::Empty { Ok(slot) } else { Err(Error::BadHandle) }
+        if handle.value() == value && *handle.object() != Object::Empty { Ok(slot) } else { Err(Error::BadHandle) }
     }
 
     /// The first slot of `thread` that names `object`, with this right from the manifest.
     #[inline(never)]
     pub(crate) fn find_slot(&self, thread: ThreadId, object: Object, right: u32) -> Option<usize> {
-        let fits = |handle: &Handle| handle.object == object && u32::from(handle.rights) & right == right;
+        let fits = |handle: &Handle| *handle.object() == object && u32::from(handle.rights()) & right == right;
         self.handles[thread].iter().position(fits)
     }
 
@@ -102,19 +102,19 @@ impl Kernel {
         }
         let from = self.slot_of(giver, value)?;
         let handle = &self.handles[giver][from];
-        if let Object::Region(region) = handle.object
+        if let Object::Region(region) = *handle.object()
             && general[NUMBER] == Call::CallWith as u64
         {
             return Ok(self.loan(handle, region, mask, receiver)?.map(Attachment::Loan));
         }
-        let others = givable(handle.object)?;
+        let others = givable(*handle.object())?;
         if !DerivationId::EXISTS {
             return Err(Error::MissingRight);
         }
-        if u32::from(handle.rights) & rights::GRANT == 0 {
+        if u32::from(handle.rights()) & rights::GRANT == 0 {
             self.check_copy(handle, rights::GRANT)?;
         }
-        let kept = (handle.rights | handle.kept) & mask & (others | rights::GRANT as u16);
+        let kept = (handle.rights() | handle.kept()) & mask & (others | rights::GRANT as u16);
         if kept & others == 0 {
             return Err(Error::MissingRight);
         }
@@ -123,7 +123,7 @@ impl Kernel {
         }
         let Some(receiver) = receiver else { return Ok(None) };
         let to = self.find_slot(receiver, Object::Empty, 0).ok_or(Error::NoHandleSlot)?;
-        if handle.node.is_none() && !self.derivations.has_room(handle.origin()) {
+        if handle.node().is_none() && !self.derivations.has_room(handle.origin()) {
             return Err(Error::NoDerivation);
         }
         Ok(Some(Attachment::Gift(Gift { from, to, kept })))
@@ -153,14 +153,11 @@ impl Kernel {
     /// Makes the copy, and moves its value from the giver's register to the receiver's. Returns [`CARRIES`].
     pub(crate) fn give<M: Machine>(&mut self, machine: &mut M, giver: ThreadId, receiver: ThreadId, gift: Gift) -> u64 {
         let source = self.handles[giver][gift.from];
-        let life = source.origin().map_or(source.epoch as u32, |origin| self.derivations.life(origin.node));
-        let Some(node) = source.node.or_else(|| self.derivations.take(source.origin(), life)) else { return 0 };
-        self.handles[giver][gift.from].node = Some(node);
+        let life = source.origin().map_or(source.epoch() as u32, |origin| self.derivations.life(origin.node));
+        let Some(node) = source.node().or_else(|| self.derivations.take(source.origin(), life)) else { return 0 };
+        self.handles[giver][gift.from].set_node(node);
         let epoch = self.derivations.origin(node).epoch;
-        let slot = &mut self.handles[receiver][gift.to];
-        let value = HandleValue::new(gift.to as u16, slot.value.generation() + 1);
-        let (object, kept, badge) = (source.object, gift.kept, source.badge);
-        *slot = Handle { object, rights: 0, kept, badge, origin: Some(node), node: None, epoch, value };
+        let value = self.handles[receiver][gift.to].become_copy(gift.to as u16, &source, gift.kept, node, epoch);
         machine.registers(giver).general[GIVEN] = 0;
         machine.registers(receiver).general[GIVEN] = value.0;
         CARRIES
@@ -173,7 +170,7 @@ impl Kernel {
         let (value, gives_up) = (general[0], general[1]);
         let slot = self.slot_of(thread, value)?;
         let handle = &self.handles[thread][slot];
-        givable(handle.object)?;
+        givable(*handle.object())?;
         match gives_up {
             0 if !self.derivations.holds(handle.origin()) => return Err(Error::BadHandle),
             0 => self.release_node(thread, slot),
@@ -186,14 +183,14 @@ impl Kernel {
     /// The end of a thread: it holds nothing any more, and what it gave away is void. What the manifest gave it waits for its next life, if it has one.
     pub(crate) fn drop_handles(&mut self, thread: ThreadId) {
         for slot in 0..HANDLES {
-            if !matches!(self.handles[thread][slot].object, Object::Empty) {
+            if !matches!(*self.handles[thread][slot].object(), Object::Empty) {
                 self.empty_slot(thread, slot);
             }
         }
     }
 
     pub(crate) fn release_node(&mut self, thread: ThreadId, slot: usize) {
-        if let Some(node) = self.handles[thread][slot].node.take() {
+        if let Some(node) = self.handles[thread][slot].take_node() {
             self.derivations.release(node);
         }
     }
@@ -204,12 +201,11 @@ impl Kernel {
         self.release_node(thread, slot);
         let has_lives = RESTARTS && self.lives[thread].has_several();
         let handle = &mut self.handles[thread][slot];
-        if has_lives && handle.origin.is_none() {
-            // Values are looked up by their slot, which is another one.
-            handle.value = HandleValue::new(((slot + 1) % HANDLES) as u16, 0);
+        if has_lives && handle.source().is_none() {
+            handle.hide(slot);
             return;
         }
-        *handle = Handle { value: handle.value, ..Handle::EMPTY };
+        handle.empty();
     }
 
     /// The loan of `region`, which the client holds by `handle`.
@@ -224,16 +220,16 @@ impl Kernel {
         mask: u16,
         server: Option<ThreadId>,
     ) -> Result<Option<Loan>, Error> {
-        let access = u32::from(handle.rights & mask);
-        if u32::from(handle.rights) & rights::LEND == 0 || access & rights::READ == 0 {
+        let access = u32::from(handle.rights() & mask);
+        if u32::from(handle.rights()) & rights::LEND == 0 || access & rights::READ == 0 {
             return Err(Error::MissingRight);
         }
         let Some(server) = server else { return Ok(None) };
         let place = self.find_slot(server, Object::Region(region), rights::LENT).ok_or(Error::NoHandleSlot)?;
-        if self.regions[region].lent_to.is_some() {
+        if self.regions[region].lent_to().is_some() {
             return Err(Error::AlreadyLent);
         }
-        let writable = access & u32::from(self.handles[server][place].rights) & rights::WRITE != 0;
+        let writable = access & u32::from(self.handles[server][place].rights()) & rights::WRITE != 0;
         Ok(LoanId::of(region).map(|region| Loan { region, place, writable }))
     }
 }

@@ -39,23 +39,17 @@ pub enum Object {
 /// `rights` alone, leave copies to the slow path, and do not pay for them.
 #[derive(Clone, Copy, Debug)]
 pub struct Handle {
-    /// What it names.
-    pub object: Object,
-    /// What its holder may do with it, if it comes from the manifest.
-    pub rights: u16,
-    /// What its holder may do with it, if it is a copy and its origin holds.
-    pub kept: u16,
-    /// Told to the receiver of what is sent through it. A copy has that of its source, on whose behalf it is used.
-    pub badge: u32,
-    /// What it was copied from,
-    pub origin: Option<DerivationId>,
-    /// What stands for it as the origin of copies, if there are any.
-    pub node: Option<DerivationId>,
-    /// and the epoch of that when it was. Of a handle from the manifest to an endpoint: the life of the server that its holder knows of.
-    pub epoch: u64,
-    /// The value that names it: its slot, and how often that was filled. A count has 48 bits, so it is years before an old
-    /// value fits again, and then it gives its holder what it holds anyway.
-    pub value: HandleValue,
+    object: Object,
+    rights: u16,
+    kept: u16,
+    badge: u32,
+    origin: Option<DerivationId>,
+    node: Option<DerivationId>,
+    /// Of a copy: the epoch of its origin when it was made. Of a handle from the manifest to an endpoint: the life of the server that the holder knows of.
+    epoch: u64,
+    /// The slot, and the number of times it was filled. That number has 48 bits, so it is years before an old value fits again, and then it gives its
+    /// holder what it holds anyway.
+    value: HandleValue,
 }
 
 // A power of two, so that the way to a slot needs no multiplication.
@@ -74,10 +68,129 @@ impl Handle {
         value: HandleValue(0),
     };
 
-    /// What it was copied from; `None`: it comes from the manifest.
+    /// The object that the handle names.
     #[must_use]
+    #[inline]
+    pub fn object(&self) -> &Object {
+        &self.object
+    }
+
+    /// The rights of the holder, if the handle comes from the manifest.
+    #[must_use]
+    #[inline]
+    pub fn rights(&self) -> u16 {
+        self.rights
+    }
+
+    /// The rights of the holder, if the handle is a copy and its origin holds.
+    #[must_use]
+    #[inline]
+    pub fn kept(&self) -> u16 {
+        self.kept
+    }
+
+    /// The number that the receiver is told of a message through the handle. A copy has that of its source, on whose behalf it is used.
+    #[must_use]
+    #[inline]
+    pub fn badge(&self) -> u32 {
+        self.badge
+    }
+
+    /// The node of the handle that this one was copied from; `None`: it comes from the manifest.
+    #[must_use]
+    #[inline]
+    pub fn source(&self) -> Option<DerivationId> {
+        self.origin
+    }
+
+    /// The node that stands for the handle as the origin of copies, if there are any.
+    #[must_use]
+    #[inline]
+    pub fn node(&self) -> Option<DerivationId> {
+        self.node
+    }
+
+    /// The epoch of a copy's origin when the copy was made; of a handle from the manifest to an endpoint, the life of the server that its holder knows of.
+    #[must_use]
+    #[inline]
+    pub fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// The value that names the handle: its slot, and the number of times that was filled.
+    #[must_use]
+    #[inline]
+    pub fn value(&self) -> HandleValue {
+        self.value
+    }
+
+    /// The origin of a copy, with its epoch; `None`: the handle comes from the manifest.
+    #[must_use]
+    #[inline]
     pub fn origin(&self) -> Option<Origin> {
         self.origin.map(|node| Origin { node, epoch: self.epoch })
+    }
+
+    /// Names `object` with these rights, as the manifest says of this slot. For boot.
+    pub(crate) fn declare(&mut self, slot: u16, object: Object, rights: u16, badge: u32) {
+        (self.object, self.rights, self.badge) = (object, rights, badge);
+        self.value = HandleValue::new(slot, 1);
+    }
+
+    /// Becomes a copy of `source` with the rights `kept`, whose origin is `node` in this epoch. Returns the new value, which no handle in this slot had.
+    #[inline]
+    pub(super) fn become_copy(
+        &mut self,
+        slot: u16,
+        source: &Handle,
+        kept: u16,
+        node: DerivationId,
+        epoch: u64,
+    ) -> HandleValue {
+        let value = HandleValue::new(slot, self.value.generation() + 1);
+        let (object, badge) = (source.object, source.badge);
+        *self = Handle { object, rights: 0, kept, badge, origin: Some(node), node: None, epoch, value };
+        value
+    }
+
+    /// `node` stands for the handle as the origin of copies.
+    #[inline]
+    pub(super) fn set_node(&mut self, node: DerivationId) {
+        self.node = Some(node);
+    }
+
+    /// Nothing stands for the handle any more. Returns what did.
+    #[inline]
+    pub(super) fn take_node(&mut self) -> Option<DerivationId> {
+        self.node.take()
+    }
+
+    /// Names nothing. The generation stays: the next handle in this slot has another.
+    #[inline]
+    pub(super) fn empty(&mut self) {
+        *self = Handle { value: self.value, ..Handle::EMPTY };
+    }
+
+    /// Names what it does, but no value finds it until [`show`](Self::show).
+    #[inline]
+    pub(super) fn hide(&mut self, slot: usize) {
+        // Values are looked up by their slot, which is another one.
+        self.value = HandleValue::new(((slot + 1) % HANDLES) as u16, 0);
+    }
+
+    /// Is found again by the value that it had at boot. Its holder knows of this life of the server.
+    #[inline]
+    pub(crate) fn show(&mut self, slot: u16, life: u32) {
+        debug_assert!(self.origin.is_none(), "a task begins again with the handles of the manifest");
+        self.value = HandleValue::new(slot, 1);
+        self.epoch = u64::from(life);
+    }
+
+    /// The holder of the handle, which is no copy, knows of this life of the server from here on.
+    #[inline]
+    pub(crate) fn know(&mut self, life: u64) {
+        debug_assert!(self.origin.is_none(), "copies are for the life they were made in");
+        self.epoch = life;
     }
 }
 

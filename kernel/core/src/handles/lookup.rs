@@ -19,14 +19,14 @@ impl Kernel {
         let value = HandleValue(value);
         // A slot beyond the table does not fit what is in its place.
         let handle = &self.handles[thread][usize::from(value.slot()) % HANDLES];
-        let is_forgotten = self.forgets(Planted::GenerationIsNotCompared) && value.slot() == handle.value.slot();
-        if (value != handle.value && !is_forgotten) || matches!(handle.object, Object::Empty) {
+        let is_forgotten = self.forgets(Planted::GenerationIsNotCompared) && value.slot() == handle.value().slot();
+        if (value != handle.value() && !is_forgotten) || matches!(*handle.object(), Object::Empty) {
             return Err(Error::BadHandle);
         }
-        if u32::from(handle.rights) & right != right {
+        if u32::from(handle.rights()) & right != right {
             self.check_copy(handle, right)?;
         }
-        Ok((handle.object, handle.badge))
+        Ok((*handle.object(), handle.badge()))
     }
 
     /// What the first argument of `thread` names, if `thread` has this right to it.
@@ -66,6 +66,6 @@ impl Kernel {
         if !self.derivations.holds(handle.origin()) {
             return Err(Error::BadHandle);
         }
-        if u32::from(handle.kept) & right == right { Ok(()) } else { Err(Error::MissingRight) }
+        if u32::from(handle.kept()) & right == right { Ok(()) } else { Err(Error::MissingRight) }
     }
 }

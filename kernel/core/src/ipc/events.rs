@@ -65,8 +65,8 @@ impl Kernel {
         self.trace(machine, Event::Interrupt, None, u32::from(interrupt.number()), 0);
         self.probe_engines(machine, interrupt);
         let object = self.interrupts[interrupt];
-        if let Some(notification) = object.notification {
-            self.signal(machine, notification, object.bits);
+        if let Some(notification) = object.notification() {
+            self.signal(machine, notification, object.bits());
         }
     }
 

@@ -72,8 +72,8 @@ impl Kernel {
         let general = &machine.registers(thread).general;
         let value = HandleValue(general[0]);
         let handle = &self.handles[thread][usize::from(value.slot()) % HANDLES];
-        let Object::Notification(notification) = handle.object else { return None };
-        if value != handle.value || u32::from(handle.rights) & rights::SIGNAL == 0 || !machine.kick(notification) {
+        let Object::Notification(notification) = *handle.object() else { return None };
+        if value != handle.value() || u32::from(handle.rights()) & rights::SIGNAL == 0 || !machine.kick(notification) {
             return None;
         }
         machine.registers(thread).general[0] = 0;
@@ -208,11 +208,11 @@ impl Kernel {
     pub(crate) fn endpoint_of(&self, thread: ThreadId, value: u64, right: u32) -> Option<(EndpointId, u32, u32)> {
         let value = HandleValue(value);
         let handle = &self.handles[thread][usize::from(value.slot()) % HANDLES];
-        let Object::Endpoint(endpoint) = handle.object else { return None };
-        (value == handle.value && u32::from(handle.rights) & right != 0).then_some((
+        let Object::Endpoint(endpoint) = *handle.object() else { return None };
+        (value == handle.value() && u32::from(handle.rights()) & right != 0).then_some((
             endpoint,
-            handle.badge,
-            handle.epoch as u32,
+            handle.badge(),
+            handle.epoch() as u32,
         ))
     }
 

@@ -53,10 +53,10 @@ impl Kernel {
         let Loan { region, place, writable } = loan;
         self.threads[server].lend(usize::from(slot), region);
         let region = region.region();
-        self.regions[region].lent_to = Some(server);
+        self.regions[region].lend(server);
         self.set_place(machine, server, region, Place::Lent { writable });
         machine.registers(client).general[GIVEN] = 0;
-        machine.registers(server).general[GIVEN] = self.handles[server][place].value.0;
+        machine.registers(server).general[GIVEN] = self.handles[server][place].value().0;
         LENT | if writable { WRITABLE } else { 0 }
     }
 
@@ -64,7 +64,7 @@ impl Kernel {
     pub(crate) fn end_loan<M: Machine>(&mut self, machine: &mut M, server: ThreadId, slot: usize, after: Place) {
         let Some(region) = self.threads[server].end_loan(slot) else { return };
         let region = region.region();
-        self.regions[region].lent_to = None;
+        self.regions[region].end_loan();
         self.set_place(machine, server, region, after);
     }
 

@@ -50,10 +50,10 @@ impl Kernel {
         let (members, page) = (argument as u32, argument >> PAGE_SHIFT);
         let page = Page::of(page).ok_or(Error::BadArgument)?;
         let gate = &self.gates[engine];
-        if members >> gate.members != 0 {
+        if members >> gate.members() != 0 {
             return Err(Error::BadArgument);
         }
-        machine.set_doorbells(Members { first: gate.first_member, set: members as u16 }, page);
+        machine.set_doorbells(Members { first: gate.first_member(), set: members as u16 }, page);
         Ok(())
     }
 
@@ -62,7 +62,7 @@ impl Kernel {
     pub(crate) fn is_request<M: Machine>(&mut self, machine: &mut M, thread: ThreadId, fault: &Fault) -> bool {
         let Some(store) = machine.doorbell_store(thread, fault) else { return false };
         let gate = &self.gates[store.engine];
-        let (Some(endpoint), number) = (gate.sharer, store.place - gate.first_member) else { return false };
+        let (Some(endpoint), number) = (gate.sharer(), store.place - gate.first_member()) else { return false };
         if store.is_allowed || self.threads[thread].state() != State::Ready {
             // Or another CPU has let it donate, and this one had yet to hear of it. It stores when it goes on.
             return true;

@@ -1,6 +1,6 @@
 //! From a packed system to kernel objects, filled in place.
 
-use fusee_abi::call::{HandleValue, rights};
+use fusee_abi::call::rights;
 use fusee_abi::image::{self, System, class, feature, kind, measure, order, overrun, release, task};
 use fusee_locking::engine::Order;
 use fusee_locking::pool::{Measure, Rules};
@@ -191,12 +191,11 @@ impl Kernel {
             if record.cpu as usize >= self.counts.cpus {
                 return Err(BootError::Dangling("interrupt"));
             }
-            self.interrupts[id].notification = Some(notification);
-            self.interrupts[id].bits = record.bits;
+            self.interrupts[id].bind(notification, record.bits);
         }
         for (index, record) in system.regions().iter().enumerate() {
             let id = refer!(RegionId, index, REGIONS, "region");
-            self.regions[id].pages = record.bytes / image::PAGE;
+            self.regions[id].set_pages(record.bytes / image::PAGE);
         }
         Ok(())
     }
@@ -229,7 +228,7 @@ impl Kernel {
             }
             if record.interrupt_plus_one != 0 {
                 let interrupt = refer!(InterruptId, record.interrupt_plus_one - 1, self.counts.interrupts, "engine");
-                self.interrupts[interrupt].of_engine = true;
+                self.interrupts[interrupt].announce_completions();
                 // Its driver is whoever may acknowledge that interrupt.
                 let driver = system
                     .handles()
@@ -253,7 +252,7 @@ impl Kernel {
                     None => None,
                 };
                 let longest = Nanoseconds(record.shared_longest);
-                self.gates[id] = Gate { longest, sharer, first_member, members, ..Gate::EMPTY };
+                self.gates[id] = Gate::new(longest, sharer, first_member, members);
             }
         }
         for (index, record) in system.engine_users().iter().enumerate() {
@@ -278,15 +277,15 @@ impl Kernel {
                 let users = system.engine_users().iter().filter(|other| other.engine == record.engine).count();
                 if users != 1
                     || self.engines[engine].group().is_some()
-                    || self.gates[engine].longest != Nanoseconds::ZERO
+                    || self.gates[engine].longest() != Nanoseconds::ZERO
                 {
                     return Err(BootError::Dangling("engine user"));
                 }
                 self.arbitrated |= 1 << engine.index();
             }
-            if GATES && self.managed && self.gates[engine].longest != Nanoseconds::ZERO {
+            if GATES && self.managed && self.gates[engine].longest() != Nanoseconds::ZERO {
                 self.gated |= 1 << engine.index();
-                self.gates[engine].user = Some(id);
+                self.gates[engine].set_user(id);
                 // It is free, and its gate is open.
                 self.engines[engine].lock_mut().grant(SHARED);
             }
@@ -394,11 +393,8 @@ impl Kernel {
             if is_given && !self.derivations.reserve() {
                 return Err(BootError::TooMany("handles with the right `grant`"));
             }
-            let handle = &mut self.handles[thread][record.slot as usize];
-            handle.object = object;
-            handle.rights = u16::try_from(record.rights).map_err(|_| BootError::Dangling("handle"))?;
-            handle.badge = record.badge;
-            handle.value = HandleValue::new(record.slot as u16, 1);
+            let rights = u16::try_from(record.rights).map_err(|_| BootError::Dangling("handle"))?;
+            self.handles[thread][record.slot as usize].declare(record.slot as u16, object, rights, record.badge);
         }
         Ok(())
     }

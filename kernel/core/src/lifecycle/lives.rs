@@ -227,7 +227,7 @@ impl Kernel {
         let handle = &self.handles[thread][usize::from(HandleValue(value).slot()) % HANDLES];
         let known = match handle.origin() {
             Some(origin) => self.derivations.life(origin.node),
-            None => handle.epoch as u32,
+            None => handle.epoch() as u32,
         };
         known == self.life_of(endpoint)
     }
@@ -263,8 +263,8 @@ impl Kernel {
             return Ok(());
         }
         let (life, slot) = (u64::from(self.life_of(endpoint)), usize::from(HandleValue(value).slot()) % HANDLES);
-        if self.handles[thread][slot].origin.is_none() {
-            self.handles[thread][slot].epoch = life;
+        if self.handles[thread][slot].source().is_none() {
+            self.handles[thread][slot].know(life);
             // What was copied from it was for the life before.
             self.release_node(thread, slot);
         }

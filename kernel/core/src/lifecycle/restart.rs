@@ -3,7 +3,7 @@
 //! What lives are, and what others know of them, is in `lives`.
 
 use fusee_abi::Error;
-use fusee_abi::call::{FIRST_WORD, HandleValue, rights};
+use fusee_abi::call::{FIRST_WORD, rights};
 use fusee_abi::trace::Event;
 use fusee_sched::key::Class;
 use fusee_sched::time::{Instant, Nanoseconds};
@@ -12,7 +12,7 @@ use crate::id::{EngineId, ThreadId};
 use crate::lifecycle::lives::Life;
 use crate::limits::{BUDGET_MIN, ENGINE_USERS, GATES, HANDLES, POOLS_PER_TASK};
 use crate::machine::Place;
-use crate::object::{Interrupt, Object, Release};
+use crate::object::{Object, Release};
 use crate::{Kernel, Machine};
 
 impl Kernel {
@@ -132,24 +132,24 @@ impl Kernel {
     /// if it had fired: what it told before is not lost.
     fn fill_slots<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) {
         for slot in 0..HANDLES {
-            let object = self.handles[thread][slot].object;
+            let object = *self.handles[thread][slot].object();
             let life = match object {
                 Object::Empty => continue,
                 Object::Endpoint(endpoint) => self.life_of(endpoint),
                 _ => 0,
             };
             let handle = &mut self.handles[thread][slot];
-            handle.value = HandleValue::new(slot as u16, 1);
-            handle.epoch = u64::from(life);
+            handle.show(slot as u16, life);
             if let Object::Interrupt(interrupt) = object {
-                let Interrupt { of_engine, bits, notification } = self.interrupts[interrupt];
+                let line = self.interrupts[interrupt];
+                let of_engine = line.is_of_engine();
                 machine.set_interrupt_enabled(interrupt, !of_engine);
-                if let Some(notification) = notification.filter(|_| of_engine) {
-                    self.signal(machine, notification, bits);
+                if let Some(notification) = line.notification().filter(|_| of_engine) {
+                    self.signal(machine, notification, line.bits());
                 }
             }
             if let Object::Region(region) = object
-                && u32::from(self.handles[thread][slot].rights) & rights::LENT != 0
+                && u32::from(self.handles[thread][slot].rights()) & rights::LENT != 0
             {
                 machine.set_place(thread, region, Place::Empty);
             }

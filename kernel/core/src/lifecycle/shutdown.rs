@@ -62,8 +62,8 @@ impl Kernel {
         for engine in (0..if GATES { self.counts.engines } else { 0 }).filter_map(EngineId::new) {
             if self.has_gate(engine) {
                 let open = self.engines[engine].lock().state() == Lock::Held(SHARED);
-                let since = if open { now.since(self.gates[engine].opened) } else { Nanoseconds::ZERO };
-                line(Ledger::SharedTime, engine.index() as u32, (self.gates[engine].time + since).0);
+                let since = if open { now.since(self.gates[engine].opened()) } else { Nanoseconds::ZERO };
+                line(Ledger::SharedTime, engine.index() as u32, (self.gates[engine].time() + since).0);
             }
         }
         for user in (0..self.counts.engine_users).filter_map(EngineUserId::new) {

@@ -129,7 +129,7 @@ impl Kernel {
         if let Some((_, Waits::ForDrain(lock))) = groups::request_of(&self.groups[group], user)
             && let Some(engine) = EngineId::new(usize::from(lock))
             && let Lock::Quarantined(user) = self.engines[engine].lock().state()
-            && let Some(user) = user_of(user).or(self.gates[engine].user)
+            && let Some(user) = user_of(user).or(self.gates[engine].user())
         {
             self.plan_look(engine, user, machine.now());
         }

@@ -163,7 +163,7 @@ impl Kernel {
         at: Instant,
     ) -> Option<Outcome> {
         let object = &self.interrupts[interrupt];
-        let (notification, bits) = (object.notification?, object.bits);
+        let (notification, bits) = (object.notification()?, object.bits());
         let waiter = self.notifications[notification].waiter()?;
         if self.threads[waiter].is_timed() || self.drains_one(interrupt) {
             return None;

@@ -220,4 +220,9 @@ fn time_booked_twice(cpu: &Cpu, span: Nanoseconds) {
     assert!(cpu.kernel() + cpu.idle() >= span);
 }
 
+/// The rights of a handle are there to be read.
+fn handle_given_more_rights(handle: &object::Handle) {
+    assert_ne!(handle.rights(), u16::MAX);
+}
+
 fn main() {}

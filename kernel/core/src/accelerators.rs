@@ -1,4 +1,4 @@
-//! Engines: who holds them, doorbells, clients without a lock, and watchdogs.
+//! Engines: their holders and doorbells, clients without a lock, and watchdogs.
 
 pub(crate) mod engine;
 pub(crate) mod engines;

@@ -1,4 +1,12 @@
 //! Handles, and tables of them.
+//!
+//! # Invariants
+//!
+//! 1. A handle has rights by its declaration in the manifest, or by the copy of a handle that had them. No other change gives any.
+//! 2. The generation of a slot is another one whenever the slot is filled, so that an old value never fits.
+//! 3. A copy has an origin; a handle from the manifest has none.
+//!
+//! Fields are private, so only the methods here change a handle.
 
 use fusee_abi::call::HandleValue;
 
@@ -8,7 +16,7 @@ use crate::id::{
 };
 use crate::limits::HANDLES;
 
-/// What a slot of a handle table names.
+/// The object that a slot of a handle table names.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Object {
     /// Nothing.
@@ -45,7 +53,7 @@ pub struct Handle {
     badge: u32,
     origin: Option<DerivationId>,
     node: Option<DerivationId>,
-    /// Of a copy: the epoch of its origin when it was made. Of a handle from the manifest to an endpoint: the life of the server that the holder knows of.
+    /// The epoch of a copy's origin when the copy was made. A handle from the manifest to an endpoint has the life of the server that its holder knows of.
     epoch: u64,
     /// The slot, and the number of times it was filled. That number has 48 bits, so it is years before an old value fits again, and then it gives its
     /// holder what it holds anyway.

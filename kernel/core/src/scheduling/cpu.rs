@@ -15,7 +15,7 @@ use crate::id::{ClusterId, ReservationId, ThreadId};
 /// The account that pays for the time that passes on a CPU.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Payer {
-    /// Nobody: there is nothing to run.
+    /// No account: there is nothing to run.
     Idle,
     /// The kernel: interrupts, and waiting for its lock.
     Kernel,
@@ -236,13 +236,13 @@ impl Cpu {
 
     /// The CPU runs on `reservation` from here on. Returns the one it ran on before.
     #[inline(always)]
-    pub(crate) fn run_on(&mut self, reservation: Option<ReservationId>) -> Option<ReservationId> {
+    pub(super) fn run_on(&mut self, reservation: Option<ReservationId>) -> Option<ReservationId> {
         core::mem::replace(&mut self.running, reservation)
     }
 
     /// `payer` pays from here on, from its boost if it is `boosted`, and the CPU comes back at `next`. Returns what the timer must be set to, if that is new.
     #[inline(always)]
-    pub(crate) fn leave_kernel(&mut self, payer: Payer, boosted: bool, next: Instant) -> Option<Instant> {
+    pub(super) fn leave_kernel(&mut self, payer: Payer, boosted: bool, next: Instant) -> Option<Instant> {
         self.payer = payer;
         self.boosted = boosted;
         self.arm(next)
@@ -250,7 +250,7 @@ impl Cpu {
 
     /// The CPU goes to `thread` on `reservation`, which is not boosted, until `next`. Returns what the timer must be set to, if that is new.
     #[inline(always)]
-    pub(crate) fn switch_to(&mut self, thread: ThreadId, reservation: ReservationId, next: Instant) -> Option<Instant> {
+    pub(super) fn switch_to(&mut self, thread: ThreadId, reservation: ReservationId, next: Instant) -> Option<Instant> {
         debug_assert!(!self.boosted, "fast switches know no boosts");
         self.current = Some(thread);
         self.running = Some(reservation);

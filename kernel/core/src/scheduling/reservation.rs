@@ -457,7 +457,7 @@ impl Reservation {
         self.next_release.min(self.replenish_at)
     }
 
-    /// The reservation has this key from here on. What it competes with is the caller's to change.
+    /// The reservation has this key from here on. The caller changes the key that competes for it in the cluster.
     #[inline(always)]
     pub(crate) fn set_key(&mut self, key: Key) {
         self.key = key;

@@ -343,7 +343,7 @@ impl Thread {
 
     /// The thread leaves `cpu`, which has all its registers.
     #[inline(always)]
-    pub(crate) fn leave(&mut self, cpu: CpuId) {
+    pub(super) fn leave(&mut self, cpu: CpuId) {
         self.on = None;
         self.last_cpu = Some(cpu);
     }
@@ -389,7 +389,7 @@ impl Thread {
 
     /// Takes the thread, the first in `list`, from there. Returns whether it is to choose.
     #[inline(always)]
-    pub(crate) fn unmark(&mut self, list: &mut List<ThreadId>) -> bool {
+    pub(super) fn unmark(&mut self, list: &mut List<ThreadId>) -> bool {
         list.pop(&mut self.unsettled);
         self.waits.is_marked()
     }

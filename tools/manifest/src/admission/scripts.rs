@@ -422,7 +422,10 @@ fn excesses(system: &Resolved, task: usize) -> Vec<Excess> {
             }
         }
         let shares = system.shared_users.iter().any(|user| user.task as usize == task);
-        if sums.works_without && system.managed && !shares {
+        // Without management the doorbells of a device are mapped at any time, and a mutex has none.
+        let has_device = |one: &image::Handle| system.engine_places[one.object as usize].is_some();
+        let mut engines = system.handles.iter().filter(|one| one.task as usize == task && one.kind == kind::ENGINE);
+        if sums.works_without && !shares && (system.managed || !engines.any(has_device)) {
             add(On::Own, format!("its {key} has an engine work that it does not hold, and faults there"));
         }
     }

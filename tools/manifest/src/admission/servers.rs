@@ -151,6 +151,11 @@ impl<'a> Waiting<'a> {
         tasks
     }
 
+    /// Whether `task` is a passive server that may call others in the background, before its first `receive`.
+    fn calls_at_start(&self, task: usize) -> bool {
+        self.reservation(task).is_none() && !self.is_scripted(task) && !self.system.keeps_word[task]
+    }
+
     /// The endpoints at which jobs of `task` make requests, directly or through servers.
     fn asked(&self, task: usize) -> Vec<usize> {
         self.with_further(self.calls_of(task).map(|(endpoint, _)| endpoint).collect())
@@ -410,7 +415,10 @@ impl<'a> Waiting<'a> {
             let record = &self.system.endpoints[*at].1;
             let clusters = self.clusters(*at);
             let is_shared = clusters.len() > 1;
-            let callers = self.callers(*at).filter(|task| !self.is_server(*task));
+            // A passive server without requests of this cluster may call in the background, until its first `receive`; another one is counted with its calls.
+            let is_counted = |task: usize| used.iter().any(|at| self.server(*at) == task);
+            let at_start = |task: usize| self.calls_at_start(task) && !is_counted(task);
+            let callers = self.callers(*at).filter(|task| !self.is_server(*task) || at_start(*task));
             let mut caller = |task: usize| {
                 let is_foreign = self.is_real_time(task) && self.cluster(task) != index;
                 let jobs = self.reservation(task).filter(|_| is_foreign).map(|one| {
@@ -578,8 +586,26 @@ impl<'a> Waiting<'a> {
                 }
             }
         }
-        let devices = || self.unheard(task).or_else(|| self.unmanaged(task)).or_else(|| self.driven_by_jobs(task));
+        let heard = || self.unheard(task).or_else(|| self.drained(task));
+        let devices = || heard().or_else(|| self.unmanaged(task)).or_else(|| self.driven_by_jobs(task));
         self.ended(task).or_else(devices)
+    }
+
+    /// A task that runs on the budget of a driver, for which `task` or a server for it waits: the driver waits for its interrupt, and that is bound.
+    fn drained(&self, task: usize) -> Option<String> {
+        let system = self.system;
+        let devices = self.engines_for(task).filter_map(|user| system.engine_places[user.engine as usize]);
+        let mut drivers = devices.map(|(device, _)| system.devices[device].driver);
+        drivers.find_map(|driver| {
+            let interrupts = self.handles(driver, kind::INTERRUPT, rights::ACKNOWLEDGE);
+            let mut notified = interrupts.map(|one| system.interrupts[one.object as usize].1.notification as usize);
+            notified.find_map(|at| {
+                let (notification, record) = &system.notifications[at];
+                let by = (record.bound_plus_one as usize).checked_sub(1)?;
+                let (by, driver) = (self.name(by), self.name(driver));
+                Some(format!("`{by}` runs on the budget of driver `{driver}`, as `{notification}` is bound to it"))
+            })
+        })
     }
 
     /// The uses of engines by `task` and by servers that work for it.

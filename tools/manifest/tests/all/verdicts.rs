@@ -495,6 +495,10 @@ fn whoever_waits_for_the_interrupts_of_a_driver_keeps_its_clients_waiting() {
     let right = r#"handles = { event = "notification gpu: wait" }"#;
     let why = "`other` may wait for `gpu`, and then the driver `gpu` does not hear of it";
     breaks(WORKS, (right, ""), "a", (Origin::Others, why));
+    let alone = WORKS.replace(right, "");
+    let why = "`other` runs on the budget of driver `gpu`, as `gpu` is bound to it";
+    let bound = alone.replace("[notifications.gpu]\n", "[notifications.gpu]\nbound = \"other\"\n");
+    breaks(&bound, ("bound = \"other\"\n", ""), "a", (Origin::Others, why));
     // Where the driver leaves the wait to another task, that is part of it.
     let left =
         WORKS.replace(r#"event = "notification gpu: wait", tables"#, r#"event = "notification gpu: signal", tables"#);
@@ -518,6 +522,19 @@ fn a_script_has_only_engines_work_that_it_holds_and_gives_back_what_it_holds() {
     let without = alone.replace(held, r#"["submit ee 100us gpu_done"]"#);
     let why = "its script has an engine work that it does not hold, and faults there";
     breaks(&without, (r#"["submit ee 100us gpu_done"]"#, held), "a", (Origin::Counted, why));
+    // A mutex has no doorbell that could be mapped without management.
+    let tables = r#"
+[tasks.a]
+script = ["start m 10us"]
+period = "10ms"
+budget = "2ms"
+hard = true
+handles = { m = "engine m: acquire" }
+uses.m = { cpu = "1us" }
+[engines.m]
+"#;
+    let found = missing(&system("admission = \"warn\"\nmanaged = false", tables), "a");
+    assert_eq!(found, [(Origin::Counted, why.to_owned())]);
     let pool =
         alone.replace("interrupt = \"gpu\"\n", "interrupt = \"gpu\"\npool = \"p\"\n") + "[pools.p]\nreplicas = 1\n";
     let pool = pool.replace(
@@ -632,4 +649,31 @@ limit = "ck-omlp"
 "#;
     let why = (Origin::Counted, "`a` sleeps while it holds pool `p`, and that is in no bound on the hold");
     breaks(tables, ("\"sleep 50us\", ", ""), "b", why);
+}
+
+#[test]
+fn a_passive_server_may_call_others_before_its_first_request() {
+    let tables = r#"
+[tasks.a]
+script = ["burn 200us", "call s 0ns", "call s 0ns", "burn 400us"]
+period = "3ms"
+budget = "1674us"
+wcet = "800us"
+hard = true
+handles = { s = "endpoint s: call" }
+uses.s = {}
+[tasks.other]
+binary = "apps/attacker"
+handles = { e = "endpoint e: receive", s = "endpoint s: call" }
+[tasks.server]
+binary = "apps/server"
+handles = { s = "endpoint s: receive" }
+[endpoints.e]
+server = "other"
+[endpoints.s]
+server = "server"
+service_max = "300us"
+"#;
+    let why = "budget of `a` (1674 us) is too small for its wcet (800 us), its servers (600 us) and what others may take from it while it waits (600 us)";
+    breaks(tables, (", s = \"endpoint s: call\" }\n[tasks.server]", " }\n[tasks.server]"), "a", (Origin::Budget, why));
 }

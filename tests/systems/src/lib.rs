@@ -56,6 +56,7 @@ pub mod dump;
 pub mod errata;
 pub mod gdb;
 pub mod hosts;
+pub mod house;
 pub mod isolation;
 pub mod kernels;
 pub mod known;

@@ -18,7 +18,7 @@ use crate::context::{Context, Group};
 use crate::target::run_case;
 use crate::{
     boards, boot, browser, cards, combinations, configurations, conformance, demo, docs, dump, errata, gdb, hosts,
-    isolation, kernels, messages, own_kernels, own_project, readme, refusal, resolution, runs, schemas, stream,
+    house, isolation, kernels, messages, own_kernels, own_project, readme, refusal, resolution, runs, schemas, stream,
     structure, target, times, turns, vision,
 };
 
@@ -94,6 +94,10 @@ fn sources(context: &Arc<Context>, cases: &mut Vec<Case>) {
     let root = context.root().clone();
     cases.push(Case::new(format!("repo::{}", structure::LINES), Kind::Page, move || {
         structure::lines(&root).map(|(words, problems)| Found::with_words(words, problems))
+    }));
+    let (root, bless) = (context.root().clone(), context.bless);
+    cases.push(Case::new(format!("repo::{}", house::NAME), Kind::Page, move || {
+        house::check(&root, bless).map(|(words, problems)| Found::with_words(words, problems))
     }));
     let mut add = |name: &str, body: fn(&Context) -> Result<Vec<String>>| {
         let context = Arc::clone(context);

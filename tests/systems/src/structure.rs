@@ -58,7 +58,7 @@ pub fn sources(root: &Path) -> Result<Vec<String>> {
         }
     }
     for folder in ["accel", "bsp", "drivers", "kernel", "locking", "qemu", "sched", "tools", "userland"] {
-        for path in rust_files(&root.join(folder))? {
+        for path in files(&root.join(folder), "rs")? {
             let name = path.strip_prefix(root)?.to_string_lossy().into_owned();
             if UNSAFE.iter().any(|allowed| name.starts_with(allowed)) || name.ends_with("structure.rs") {
                 continue;
@@ -92,7 +92,7 @@ struct Module {
 /// The modules in this folder, without those that only declare others.
 fn kernel_modules(source: &Path) -> Result<Vec<Module>> {
     let mut modules = Vec::new();
-    for path in rust_files(source)? {
+    for path in files(source, "rs")? {
         let name = path.file_stem().context("a name")?.to_string_lossy().into_owned();
         let text = std::fs::read_to_string(&path)?;
         let declares_only =
@@ -177,7 +177,7 @@ pub fn lines(root: &Path) -> Result<(String, Vec<String>)> {
     let (mut all, mut parts) = (0, Vec::new());
     for folder in folders {
         let mut sum = 0;
-        let files = rust_files(&folder.join("src"))?;
+        let files = files(&folder.join("src"), "rs")?;
         let texts = files.iter().map(std::fs::read_to_string).collect::<std::io::Result<Vec<_>>>()?;
         let tests: BTreeSet<&str> = texts.iter().flat_map(|text| test_modules(text)).collect();
         for (path, text) in files.iter().zip(&texts) {
@@ -254,14 +254,17 @@ fn named<'a>(line: &'a str, before: &str) -> impl Iterator<Item = (&'a str, &'a 
     })
 }
 
-fn rust_files(folder: &Path) -> Result<Vec<PathBuf>> {
+/// The files below `folder` with this ending, in order; folders of builds are left out.
+pub(crate) fn files(folder: &Path, ending: &str) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder).with_context(|| folder.display().to_string())? {
         let path = entry?.path();
-        if path.is_dir() {
-            found.extend(rust_files(&path)?);
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            found.push(path);
+        match path.is_dir() {
+            // A build marks its folder as one that backups leave out.
+            true if path.join("CACHEDIR.TAG").exists() => {}
+            true => found.extend(files(&path, ending)?),
+            false if path.extension().is_some_and(|own| own == ending) => found.push(path),
+            false => {}
         }
     }
     found.sort();

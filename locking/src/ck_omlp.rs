@@ -1,31 +1,32 @@
 //! The CK-OMLP: k replicas shared across clusters, where holders are always among those that run.
 //!
-//! A priority says nothing in another cluster, so inheritance does not help a holder there. Instead a job that would
-//! push a holder, or one that waits, from its cluster's CPUs gives it its own priority at once, when it is released,
-//! and does not run until the other has released the resource. [`Cluster`] is that rule, for one cluster and whatever
-//! its jobs share. The queue of one resource is a [`crate::pool::Pool`] with the rules [`crate::pool::Rules::ck_omlp`], whose keys are instants of arrival.
+//! A priority has no meaning in another cluster, so inheritance does not help a holder there. Instead, consider a job
+//! that would push a holder or a waiter from the CPUs of its cluster. That job donates its priority at once, when it is
+//! released, and does not run until the other job has released the resource. [`Cluster`] is this rule, for one cluster
+//! and all resources that its jobs share. The queue of one resource is a [`crate::pool::Pool`] with the rules
+//! [`crate::pool::Rules::ck_omlp`], whose keys are instants of arrival.
 //!
 //! # The rules
 //!
 //! Pending jobs are all that are released and not complete, suspended ones among them. The *top* of a cluster are the c
 //! with the highest base priorities.
 //!
-//! - C1: a job issues a request only while it is in the top and no donor. If a released job pushes `i` from the top:
-//!   it donates to `i`, if that has an incomplete request and no donor; or, if `i` is a donor, to the donee of `i`,
-//!   which is one no longer. A donation ends with the donee's last request.
-//! - C2: a request takes a free replica, or waits at the end of the FIFO queue. C3: who is first there gets what is
-//!   released.
+//! - C1: a job issues a request only while it is in the top and no donor. If a released job pushes `i` from the top, it
+//!   donates to `i`, if `i` has an incomplete request and no donor. If `i` is a donor, the released job donates to the
+//!   donee of `i` instead, and `i` is a donor no longer. A donation ends with the donee's last request.
+//! - C2: a request takes a free replica, or waits at the end of the FIFO queue. C3: a released replica goes to the first
+//!   request of the queue.
 //!
-//! Ours: the text would give a second donor to a job that came back into the top and is pushed away again. And for
-//! what it does not know: if a job leaves, or changes its base key, and a job with a request is left outside the top
-//! without a donor, the one that came into the top donates; if that cannot, because it has a request itself, its
-//! donor passes on, which it no longer needs.
+//! Our additions: the text would give a second donor to a job that came back into the top and is pushed away again. The
+//! text also does not cover jobs that leave, or change their base key. If a job with a request is then left outside the
+//! top without a donor, the job that came into the top donates. If that job has a request itself, it cannot donate; its
+//! own donor, which it no longer needs, donates instead.
 //!
 //! # Invariants
 //!
 //! 1. No more than c jobs of a cluster have incomplete requests. So no more than m - k wait for a resource.
 //! 2. A job with an incomplete request is in the top, or has a donor that is.
-//! 3. A donor is in the top, has no request, and is the only one of its donee.
+//! 3. A donor is in the top, has no request, and is the only donor of its donee.
 //!
 //! From 2 and 3: a holder is among the c jobs with the highest effective priorities, and is scheduled whenever it is
 //! ready.
@@ -41,37 +42,37 @@ use heapless::Vec;
 /// A released job that is not complete. Users are numbers of the caller's choice.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct Job<Key> {
-    /// Whose it is.
+    /// User (task) of the job.
     pub user: u16,
-    /// Its base key. The smaller is the higher priority.
+    /// Base key of the job. The smaller key is the higher priority.
     pub key: Key,
-    /// Its incomplete requests.
+    /// Number of the job's incomplete requests.
     pub requests: u16,
-    /// The user it donates to.
+    /// User to which the job donates.
     pub donee: Option<u16>,
 }
 
 /// Users that donate to another than before, or no longer, or from here on; see [`Cluster::donee`].
 pub type Moved = Vec<u16, 3>;
 
-/// Why a job cannot do what it asks for.
+/// Reason why a job cannot do an operation.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum JobError {
-    /// More pending jobs than there are places.
+    /// The table of pending jobs is full.
     Full,
     /// The user has a pending job already.
     Pending,
     /// The user has no pending job.
     NotPending,
-    /// It is not in the top, or a donor: its request has to wait until it is in the top and none.
+    /// The job is outside the top, or a donor: its request has to wait until the job is in the top and no donor.
     NotNow,
 }
 
-/// The pending jobs of a cluster, and who donates to whom. `N` bounds them.
+/// The pending jobs of a cluster, with their donations. `N` bounds the jobs.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct Cluster<Key, const N: usize> {
     cpus: u16,
-    /// The highest base priority first; of equal ones, by release.
+    /// Jobs, the highest base priority first; of equal priorities, by release.
     pending: Vec<Job<Key>, N>,
 }
 
@@ -146,7 +147,7 @@ impl<Key: Copy + Ord, const N: usize> Cluster<Key, N> {
         self.mend(None)
     }
 
-    /// The job of `user` is complete, or its task dies. What requests it still has are withdrawn.
+    /// The job of `user` is complete, or its task dies. Requests that the job still has are withdrawn.
     pub fn complete(&mut self, user: u16) -> Moved {
         if let Some(index) = self.position(user) {
             self.pending.remove(index);

@@ -174,7 +174,7 @@ proptest! {
                 }
             };
             check(&cluster);
-            // What is reported is all that changed.
+            // The operation reports exactly the donations that changed.
             for job in cluster.pending() {
                 let is_other = before.donee(job.user) != job.donee;
                 prop_assert!(moved.contains(&job.user) || !is_other, "user {}", job.user);
@@ -193,8 +193,8 @@ proptest! {
 
 //--- The queue
 
-/// A resource of several clusters as the kernel has it: a pool whose keys are instants of arrival. They are numbered anew after each
-/// operation, so that a model comes back to states it knows.
+/// A resource of several clusters as the kernel has it: a pool whose keys are instants of arrival. The keys are numbered
+/// anew after each operation, so that a model comes back to states it knows.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub(crate) struct Resource<const K: usize, const N: usize>(Pool<u32, K, N>);
 
@@ -230,7 +230,7 @@ impl<const K: usize, const N: usize> Resource<K, N> {
         }
     }
 
-    /// By arrival.
+    /// Holders, or waiters, in the order of arrival.
     fn users(&self, who_holds: bool) -> List<u16> {
         let of = self.0.requests().iter().filter(|request| self.holds(request.user) == who_holds);
         of.map(|request| request.user).collect()
@@ -250,7 +250,7 @@ proptest! {
         steps in prop::collection::vec((0..JOBS as u16, 0u8..4), 1..60),
     ) {
         let mut lock = Resource::<3, JOBS>::new(replicas as u8);
-        // All who hold or wait, by arrival, and those of them who hold.
+        // All holders and waiters, by arrival, and the holders among them.
         let (mut all, mut holders) = (List::new(), List::new());
         for (user, action) in steps {
             let granted = match action {
@@ -326,13 +326,13 @@ impl System {
                 next.of(user).request(user).ok()?;
                 let _ = next.lock.request(user);
             }
-            // By the holder, or by whoever waits: a time-out.
+            // The holder releases, or a waiter times out.
             2 if is_pending && job.requests > 0 => {
                 next.lock.withdraw(user);
                 let _ = next.of(user).complete_request(user);
             }
             3 if is_pending && job.requests == 0 && job.donee.is_none() => _ = next.of(user).complete(user),
-            // Death, whatever it does.
+            // The task dies, in any state.
             4 if is_pending => {
                 next.lock.withdraw(user);
                 let _ = next.of(user).complete(user);

@@ -8,49 +8,51 @@
 //!                           `-> Quarantined
 //! ```
 //!
-//! A holder may release while its last operation still runs. The lock is then *Draining*: nobody holds it,
-//! nobody is granted it, until the device says that it is idle.
+//! A holder may release while its last operation still runs. The lock is then *Draining*: the lock has no holder and is
+//! granted to no user, until the device reports that it is idle.
 //!
-//! If that takes too long the lock is *Resetting* until the driver says that the engine is idle. A driver that does not say so in
-//! time leaves it *Quarantined*: nobody is granted it, and nobody waits for it for long, until that driver completes a reset after
-//! all. A holder that holds it for too long is released by force, and the rest is the same.
+//! If draining takes too long, the lock is *Resetting* until the driver reports that the engine is idle. A driver that
+//! does not report in time leaves the lock *Quarantined*: until the driver completes a reset after all, the lock is
+//! granted to no user, and no user waits for it for long. A user that holds the lock for too long is made to release it
+//! by force, with the same states after that.
 //!
 //! # Invariants
 //!
-//! 1. At most one user holds the lock, and it does not wait for it.
-//! 2. While the lock is free nobody waits.
+//! 1. At most one user holds the lock, and the holder does not wait for it.
+//! 2. A free lock has no waiters.
 //! 3. A request is granted or withdrawn exactly once.
 //! 4. No user begins to wait while the lock is quarantined.
 //!
-//! Not here: inheritance among holder and waiters, time, and who tells those who wait as the lock is quarantined (`kernel/core`).
+//! Not here: inheritance among holder and waiters, time, and the notification of waiters when the lock is quarantined
+//! (`kernel/core`).
 //! Source: Elliott 2015, section 3.2.3.4 (engine locks); the Draining state is ours, because here a release
 //! is enforced by the kernel and cannot wait for its caller's good will.
 
 use heapless::Vec;
 
-/// In which order waiters are granted.
+/// Order in which waiters are granted.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub enum Order {
-    /// By arrival.
+    /// Order of arrival.
     #[default]
     Fifo,
     /// Earliest key first; of equal keys, by arrival.
     Priority,
 }
 
-/// What the lock is doing. Users are numbers of the caller's choice.
+/// State of an engine lock. Users are numbers of the caller's choice.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum State {
-    /// No user holds it, and the engine is idle.
+    /// The lock has no holder, and the engine is idle.
     #[default]
     Free,
-    /// This user may submit.
+    /// This user holds the lock, and may submit.
     Held(u16),
-    /// This user gave it back, but its last operation has not ended.
+    /// This user released the lock, but its last operation has not ended.
     Draining(u16),
     /// This user's last operation has not ended in time: the driver resets the engine.
     Resetting(u16),
-    /// The same, but the driver did not say in time that it has.
+    /// This user's last operation has not ended in time, and the driver has not reset the engine in time.
     Quarantined(u16),
 }
 
@@ -93,12 +95,12 @@ impl<const N: usize> EngineLock<N> {
     /// A free FIFO lock.
     pub const EMPTY: Self = Self { state: State::Free, order: Order::Fifo, waiters: Vec::new() };
 
-    /// Sets the order. Only while nobody waits.
+    /// Sets the order of the queue. Allowed only while the lock has no waiters.
     pub fn set_order(&mut self, order: Order) {
         self.order = order;
     }
 
-    /// What the lock is doing.
+    /// The state of the lock.
     #[must_use]
     #[inline]
     pub const fn state(&self) -> State {
@@ -149,8 +151,8 @@ impl<const N: usize> EngineLock<N> {
         Ok(())
     }
 
-    /// The engine is idle: its last operation has ended, or the driver has reset it, in time or late. Returns the user whose
-    /// operation it was, if there was one.
+    /// The engine is idle: its last operation has ended, or the driver has reset it, in time or late. Returns the user of
+    /// that operation, if there was one.
     pub fn drained(&mut self) -> Option<u16> {
         let (State::Draining(user) | State::Resetting(user) | State::Quarantined(user)) = self.state else {
             return None;
@@ -159,7 +161,7 @@ impl<const N: usize> EngineLock<N> {
         Some(user)
     }
 
-    /// The last operation has not ended in time: the driver resets the engine. Returns the user whose operation it is, if the
+    /// The last operation has not ended in time: the driver resets the engine. Returns the user of that operation, if the
     /// lock was draining.
     pub fn expire(&mut self) -> Option<u16> {
         let State::Draining(user) = self.state else { return None };
@@ -167,7 +169,8 @@ impl<const N: usize> EngineLock<N> {
         Some(user)
     }
 
-    /// The driver has not answered in time. Returns the user whose operation was to be ended, if the lock was resetting.
+    /// The driver has not answered in time. Returns the user of the operation that was to be ended, if the lock was
+    /// resetting.
     pub fn quarantine(&mut self) -> Option<u16> {
         let State::Resetting(user) = self.state else { return None };
         self.state = State::Quarantined(user);
@@ -192,15 +195,15 @@ impl<const N: usize> EngineLock<N> {
         Some(user)
     }
 
-    /// Grants a free lock to `user`, who is [next](EngineLock::next).
+    /// Grants a free lock to `user`, the [next](EngineLock::next) waiter.
     pub fn grant(&mut self, user: u16) {
         self.withdraw(user);
         self.state = State::Held(user);
     }
 
-    /// Whether its holder, whose key is `own`, should release the lock between two operations: by arrival, if anybody
-    /// waits; by priority, if somebody with an earlier key does. If it need not, it goes on at once, and an operation
-    /// in many chunks is delayed by one of each later job, not by one after every chunk.
+    /// Whether the holder, whose key is `own`, should release the lock between two operations. By arrival, the holder should
+    /// if there is a waiter; by priority, if there is a waiter with an earlier key. Otherwise the holder continues at once.
+    /// An operation in many chunks is thus delayed by one chunk of each later job, not by one after every chunk.
     ///
     /// # Source
     /// Elliott 2015, section 3.2.3.4 (critical-section fusion).
@@ -287,7 +290,7 @@ mod tests {
         assert_eq!(chunks_that_delay_the_higher_job(7, true), 1);
     }
 
-    /// What the lock may do in each state, as a table: what becomes of the state by which event, with the engine idle or not.
+    /// State transitions of the lock as a table: the next state for each state and event, with the engine idle or not.
     fn next(state: State, event: &str, idle: bool) -> Option<State> {
         let (State::Held(user) | State::Draining(user) | State::Resetting(user) | State::Quarantined(user)) = state
         else {

@@ -7,18 +7,17 @@
 //! # The rules
 //!
 //! 1. The order is the same in all queues: by arrival, or by priority; of equal priorities, by arrival.
-//! 2. A request is granted when all its locks are free and nobody is ahead of it in any of their queues: all or
-//!    nothing. So who holds one of its locks never waits for another, in either order, and there is no deadlock.
-//! 3. A request that waits lends its priority to one holder at a time. If it waits behind requests that wait themselves, that is
-//!    the holder that they lend to. A holder of several of its locks is one holder.
-//!
-//! With FIFO queues a request could be given locks one by one. It could not use them earlier, and those behind it
-//! would not have them earlier: all that changes is whom they wait for.
+//! 2. A request is granted when all its locks are free and no request is ahead of it in any of their queues: all or
+//!    nothing. So a holder never waits for another lock, in either order, and there is no deadlock.
+//! 3. A request that waits lends its priority to one holder at a time. Behind requests that wait themselves, it lends to
+//!    the holder to which they lend. A holder of several of its locks is one holder.
+//! With FIFO queues a request could be given locks one by one. The request could not use them earlier, and the requests
+//! behind it would not have them earlier; only the holder for which each of them waits would be another.
 //!
 //! # Invariants
 //!
 //! 1. No lock has two holders.
-//! 2. If somebody waits, somebody holds a lock, or a lock is draining.
+//! 2. If a request waits, a request holds a lock, or a lock is draining.
 //! 3. Chains have one link: the request that another waits for is granted.
 //!
 //! A lock that is released while its last operation runs is *draining*, as in [`crate::engine`], whose lock is a
@@ -81,31 +80,32 @@ impl LockSet {
     }
 }
 
-/// What a request waits for.
+/// The obstacle of a request.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Waits {
-    /// Nothing: it is granted.
+    /// The request is granted, and does not wait.
     Not,
-    /// This user to release its locks.
+    /// The request waits until this user releases its locks.
     For(u16),
-    /// This lock to drain.
+    /// The request waits until this lock has drained.
     ForDrain(u8),
 }
 
 /// A request that is not complete. Users are numbers of the caller's choice.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct Request<Key> {
-    /// Whose it is.
+    /// User that made the request.
     pub user: u16,
-    /// What it is ordered by. The smaller is the higher priority.
+    /// Key that orders the requests. The smaller key is the higher priority.
     pub key: Key,
-    /// What it needs.
+    /// Locks that the request needs.
     pub locks: LockSet,
-    /// What it waits for.
+    /// Obstacle for which the request waits.
     pub waits: Waits,
 }
 
-/// What an operation changed, a bit for each request: until the next one, [`GroupLock::granted`] and [`GroupLock::moved`] say whose.
+/// Changes made by an operation, a bit for each request. Until the next operation, [`GroupLock::granted`] and
+/// [`GroupLock::moved`] return their users.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 #[must_use]
 pub struct Change {
@@ -114,25 +114,25 @@ pub struct Change {
 }
 
 impl Change {
-    /// Whether somebody holds its locks now, and did not before.
+    /// Whether a request was granted by the operation.
     #[must_use]
     pub const fn grants(&self) -> bool {
         self.granted != 0
     }
 
-    /// Whether somebody waits for somebody or something else than before.
+    /// Whether a waiter has another obstacle than before.
     #[must_use]
     pub const fn moves_waiters(&self) -> bool {
         self.moved != self.granted
     }
 }
 
-/// The locks, and who holds them and waits. `N` bounds the incomplete requests.
+/// The locks, their holders and their waiters. `N` bounds the incomplete requests.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct GroupLock<Key, const N: usize> {
     order: Order,
     draining: LockSet,
-    /// In the order of all queues. Holders are ahead of all, wherever they are here.
+    /// Requests, in the order of all queues. Holders are ahead of all waiters, wherever they stand in this list.
     requests: Vec<Request<Key>, N>,
 }
 
@@ -168,8 +168,8 @@ impl<Key: Copy + Ord, const N: usize> GroupLock<Key, N> {
         self.users(change.granted)
     }
 
-    /// Users with a request that wait for somebody or something else than before the last operation, which made `change`; granted
-    /// ones among them.
+    /// Users whose request has another obstacle than before the last operation, which made `change`; granted requests are
+    /// among them.
     pub fn moved(&self, change: Change) -> impl Iterator<Item = u16> {
         self.users(change.moved)
     }
@@ -179,7 +179,7 @@ impl<Key: Copy + Ord, const N: usize> GroupLock<Key, N> {
         self.requests.iter().enumerate().filter(is_it).map(|(_, request)| request.user)
     }
 
-    /// The locks that nobody holds and whose last operation has not ended.
+    /// The locks without a holder whose last operation has not ended.
     #[must_use]
     pub const fn draining(&self) -> LockSet {
         self.draining
@@ -193,7 +193,7 @@ impl<Key: Copy + Ord, const N: usize> GroupLock<Key, N> {
         if self.request_of(user).is_some() {
             return Err(LockError::AlreadyHeld);
         }
-        // Whatever it waits for is news; and if it waits for nothing, that it is granted.
+        // Any obstacle of this request is a change, and so is having none: then the request is granted.
         self.insert(Request { user, key, locks, waits: Waits::For(user) })?;
         Ok(self.grant())
     }
@@ -216,7 +216,7 @@ impl<Key: Copy + Ord, const N: usize> GroupLock<Key, N> {
         self.grant()
     }
 
-    /// Somebody who is none of the users has given `lock` back, which no request names, and its last operation has not ended.
+    /// A thread that is none of the users has released `lock`, which no request names, and its last operation has not ended.
     pub fn drain(&mut self, lock: u8) {
         self.draining = self.draining.or(LockSet::EMPTY.with(lock));
     }
@@ -250,8 +250,8 @@ impl<Key: Copy + Ord, const N: usize> GroupLock<Key, N> {
         Some(self.grant())
     }
 
-    /// Whether `user`, which holds its locks, should release them between two operations: by arrival, if somebody
-    /// waits for one of them; by priority, if somebody with an earlier key does. See
+    /// Whether `user`, which holds its locks, should release them between two operations. By arrival, the holder should if a
+    /// request waits for one of them; by priority, if a request with an earlier key does. See
     /// [`crate::engine::EngineLock::should_yield`].
     #[must_use]
     pub fn should_yield(&self, user: u16) -> bool {
@@ -291,7 +291,7 @@ impl<Key: Copy + Ord, const N: usize> GroupLock<Key, N> {
         change
     }
 
-    /// What a request that cannot be granted waits for. Requests ahead of it know already what they wait for.
+    /// The obstacle of a request that cannot be granted. The requests ahead of it have their obstacles already.
     fn obstacle(&self, index: usize) -> Waits {
         let locks = self.requests[index].locks;
         let overlapping = |request: &&Request<Key>| request.locks.overlaps(locks);

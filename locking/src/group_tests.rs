@@ -35,7 +35,8 @@ fn holders(group: &Tested) -> List<u16> {
 
 //--- One queue for each lock
 
-/// The structure of the text: a queue for each lock, holders in them; who is first in all of its queues has its locks.
+/// The structure of the text: a queue for each lock, holders in them. A request that is first in all of its queues has
+/// its locks.
 struct Queues {
     by_priority: bool,
     queues: List<List<u16>>,
@@ -80,7 +81,7 @@ impl Queues {
 
     /// Whether `user` cannot have its locks before `holder` releases, as things are.
     fn waits_for(&self, user: u16, holder: u16) -> bool {
-        // Through queues, from one who waits to those ahead of it.
+        // The search goes through the queues, from a waiter to the requests ahead of it.
         let mut behind = vec![user];
         let mut next = 0;
         while let Some(user) = behind.get(next).copied() {
@@ -138,7 +139,7 @@ fn check(group: &Tested) {
     }
 }
 
-/// Nobody is forgotten: when holders release and locks drain, everybody has a turn.
+/// No request is forgotten: when holders release and locks drain, each request has a turn.
 fn check_end(mut group: Tested) {
     (0..LOCKS as u8).for_each(|lock| _ = group.drained(lock));
     while let Some(holder) = holders(&group).first().copied() {
@@ -228,7 +229,7 @@ proptest! {
             };
             prop_assert_eq!(holders(&group), &queues.holders[..]);
             check(&group);
-            // What is reported is all that changed.
+            // The operation reports exactly the requests that changed.
             let new: List<u16> = queues.holders.iter().copied().filter(|user| !before.1.contains(user)).collect();
             let mut granted: List<u16> = group.granted(change).collect();
             granted.sort_unstable();
@@ -246,7 +247,7 @@ proptest! {
                 let was = before.0.request_of(request.user).map(|request| request.waits);
                 prop_assert_eq!(group.moved(change).any(|user| user == request.user), was != Some(request.waits));
             }
-            // Each lends to one, which it waits for; that one has the highest of what it is lent.
+            // Each waiter lends to the one holder for which it waits; that holder has the highest of the keys lent to it.
             threads.follow(&group.moved(change).collect::<List<_>>(), |user| match group.request_of(user)?.waits {
                 Waits::For(holder) => Some(holder),
                 _ => None,
@@ -258,7 +259,7 @@ proptest! {
                 let lent = group.requests().iter().filter(|other| other.waits == Waits::For(request.user));
                 let all = lent.map(|other| other.user).chain([request.user]);
                 prop_assert_eq!(threads.key_of(request.user), all.map(|user| queues.keys[usize::from(user)]).min());
-                // Whether a holder should go on is a matter of those who wait for the same locks.
+                // The waiters for the locks of a holder decide whether it should go on.
                 let rivals = queues.queues.iter().filter(|queue| queue.first() == Some(&request.user));
                 let mut rivals = rivals.flat_map(|queue| queue.iter().skip(1));
                 let own = queues.keys[usize::from(request.user)];

@@ -1,6 +1,6 @@
 //! The group lock as the kernel has it: with the keys of threads.
 //!
-//! As [`crate::tokens`]: compiled here, once, and for size.
+//! The generic code of [`crate::group`] is compiled here, once, and for size.
 
 use fusee_sched::key::Key;
 
@@ -16,7 +16,7 @@ pub type Group = GroupLock<Key, USERS>;
 /// See [`GroupLock::request`].
 ///
 /// # Errors
-/// As there.
+/// Those of [`GroupLock::request`].
 #[inline(never)]
 pub fn request(group: &mut Group, user: u16, key: Key, locks: LockSet) -> Result<Change, LockError> {
     group.request(user, key, locks)
@@ -25,7 +25,7 @@ pub fn request(group: &mut Group, user: u16, key: Key, locks: LockSet) -> Result
 /// See [`GroupLock::release`].
 ///
 /// # Errors
-/// As there.
+/// Those of [`GroupLock::release`].
 #[inline(never)]
 pub fn release(group: &mut Group, user: u16, busy: LockSet) -> Result<Change, LockError> {
     group.release(user, busy)
@@ -63,7 +63,7 @@ pub fn should_yield(group: &Group, user: u16) -> bool {
     group.should_yield(user)
 }
 
-/// The locks of the request of `user`, and what it waits for.
+/// The locks of the request of `user`, and its obstacle.
 #[must_use]
 #[inline(never)]
 pub fn request_of(group: &Group, user: u16) -> Option<(LockSet, Waits)> {

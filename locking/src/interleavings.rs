@@ -1,4 +1,4 @@
-//! Every interleaving of what users of a lock may do: breadth first through all its states.
+//! Every interleaving of the operations of a lock's users: breadth first through all states of the lock.
 
 use std::collections::{HashSet, VecDeque};
 use std::hash::Hash;
@@ -13,7 +13,7 @@ pub fn explore<State: Clone + Eq + Hash>(
     next: impl Fn(&State) -> Vec<State>,
     check: impl Fn(&State),
 ) -> usize {
-    // States are chosen by nobody who would do harm, so a fast hash is enough.
+    // No adversary chooses the states, so a fast hash is enough.
     let mut seen = HashSet::with_hasher(foldhash::fast::FixedState::default());
     check(&start);
     seen.insert(start.clone());

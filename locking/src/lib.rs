@@ -1,15 +1,15 @@
 //! Locks for accelerators, pure: which user holds, which wait, which is next.
 //!
-//! Users are small numbers, keys come in, grants go out as values, and so does who waits for whom now. What may not
-//! live here: suspending or waking anybody (`kernel/core`), doorbells and probes (`kernel/aarch64`), budgets.
+//! Users are small numbers and keys are arguments. Grants are return values, and so are changes of the graph of waiting.
+//! Not allowed here: suspending or waking threads (`kernel/core`), doorbells and probes (`kernel/aarch64`), budgets.
 //!
-//! - [`propagation`]: which thread waits for which, and on which reservation each runs.
+//! - [`propagation`]: the thread for which each thread waits, and the reservation on which it runs.
 //! - [`engine`]: the mutex of one execution engine, copy engine or DSP.
 //! - [`group`]: several such locks at once.
 //! - [`groups`]: such locks as the kernel has them.
 //! - [`pool`]: the tokens of a pool of accelerators: k-FMLP, R2DGLP, pure priority.
 //! - [`tokens`]: such a pool as the kernel has it.
-//! - [`ck_omlp`]: what is shared across clusters: donation at release.
+//! - [`ck_omlp`]: resources shared across clusters, with donation at release.
 #![no_std]
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! The token lock: k replicas of a resource for the jobs of one cluster, and who waits for whom meanwhile.
+//! The token lock: k replicas of a resource for the jobs of one cluster, and the graph of their waiting.
 //!
 //! ```text
 //!               FQ1   [holder, waiting, ...]   at most f
@@ -8,26 +8,26 @@
 //!               PQ    by priority
 //! ```
 //!
-//! One machine for three protocols; the bound `f` on the queues selects:
+//! One machine serves three protocols; the bound `f` on the queues selects:
 //!
 //! | `f` | Protocol |
 //! |---|---|
 //! | none | k-FMLP: all queues are FIFO |
-//! | `ceil(c/k)` or more | R2DGLP: of those who find no room the c highest become donors, the others wait by priority |
-//! | less | who finds no room is admitted strictly by priority; with `f = 1` that is a pure priority lock |
+//! | `ceil(c/k)` or more | R2DGLP: of the requests that find no room the c highest become donors, the others wait by priority |
+//! | less | a request that finds no room is admitted strictly by priority; with `f = 1` that is a pure priority lock |
 //!
 //! A second limit, `t`, may bound the requests in all FQs together; without it they hold `k * f`. A queue *has room* if it is shorter
 //! than f, and all FQs together hold fewer than t. With `t >= c` the R2DGLP keeps its bound; with less, admission is by priority.
 //!
 //! # The rules
 //!
-//! M is the set of the c incomplete requests with the highest base priorities. "Highest" is the earliest key; of equal
-//! keys, who asked first.
+//! M is the set of the c incomplete requests with the highest base priorities. The highest has the earliest key; of equal
+//! keys, the request that came first.
 //!
-//! - R1a: a request joins the shortest FQ, if that has room; or the one that advice names, if that has room.
+//! - R1a: a request joins the shortest FQ, if that has room; or the FQ that advice names, if that has room.
 //! - R1b: else PQ, if the request is not in M.
 //! - R1c: else DQ: it donates to a request in an FQ that is not in M and has no donor. If there is none, or DQ holds c
-//!   donors, it takes the place of the lowest donor, if that is lower; that one goes to PQ.
+//!   donors, it takes the place of the lowest donor, if that donor is lower, which then goes to PQ.
 //! - R2, R3: the head of FQx holds replica x, all others wait.
 //! - R4: the head of FQx inherits from all of FQx, and they from their donors.
 //! - R5: into the place that a request leaves comes its donor; else the head of PQ; else the highest donor of others.
@@ -37,26 +37,29 @@
 //!
 //! # Where the text is corrected
 //!
-//! R1a is strict (`|FQ| < f`), since f is what bounds the queue. R1c asks whether a donee is left. R5 steals, which
-//! the text relies on but does not say, and prefers donors of others to an empty place. R6 is ours: the text argues
-//! that no release brings a request in PQ into M, since who leaves M then has no donor; but a donee may come into M
-//! and keep its donor. For `f < ceil(c/k)` the text has no donee for some members of M; there we let the highest
-//! donate, and R5 admits the highest of all that wait, whose donee then passes to the donor of who left. The limit t is not in
-//! the text: it is `max_in_fifos` in the published implementation of its author (`r2dglp_lock.c`).
+//! R1a is strict (`|FQ| < f`), since f is the bound of the queue. R1c asks whether a donee is left. R5 steals, which the
+//! text relies on but does not state, and prefers donors of others to an empty place. R6 is ours. The text argues that no
+//! release brings a request in PQ into M, since a request that leaves M then has no donor; but a donee may come into M
+//! and keep its donor. For `f < ceil(c/k)` the text has no donee for some members of M. There the highest donate, and R5
+//! admits the highest of all waiters; its donee then passes to the donor of the request that left. The limit t is not in
+//! the text; its source is `max_in_fifos` in the published implementation of the author (`r2dglp_lock.c`).
 //!
 //! # Invariants
 //!
-//! 1. No FQ is longer than f, all together hold t requests at most, and nobody waits in PQ or DQ while an FQ has room.
+//! 1. No FQ is longer than f, all together hold t requests at most, and no request waits in PQ or DQ while an FQ has
+//!    room.
 //! 2. Every donor has a donee in an FQ, and no two have the same.
 //! 3. With `min(k * f, t) >= c` no request in PQ is in M.
-//! 4. Unless advice wanted it so, no replica is free while a request waits in an FQ; nor, without t, while any does.
+//! 4. Unless advice chose otherwise, no replica is free while a request waits in an FQ; nor, without t, while any request
+//!    waits.
 //!
 //! # Why a limit on all queues keeps the bound of the R2DGLP
 //!
-//! Let t be c at least. If a request of M waits outside the FQs, these hold `min(k * f, t) >= c` requests, of which c - 1 are in M at
-//! most: so one is not, and the other may donate to it, or takes the place of a lower donor. A donee has `f - 1` requests ahead
-//! at most. When it completes, the FQs together hold t - 1, so one of them has room, and its donor joins a queue with `f - 1`
-//! others at most. That is `2 f - 1` requests as without t, and no request waits while in PQ and in M.
+//! Let t be c at least. If a request of M waits outside the FQs, these hold `min(k * f, t) >= c` requests, of which c - 1
+//! are in M at most. So one of them is not in M, and the waiting request may donate to it, or takes the place of a lower
+//! donor. A donee has `f - 1` requests ahead at most. When the donee completes, the FQs together hold t - 1 requests, so
+//! one of them has room, and the donor joins a queue with `f - 1` others at most. The sum is `2 f - 1` requests as
+//! without t, and no request waits while in PQ and in M.
 //!
 //! # Why keys are kept here
 //!
@@ -77,7 +80,8 @@ use crate::engine::LockError;
 
 //--- Public types
 
-/// How long an FQ is, when the shortest is looked for. Whether it has room is always a matter of numbers.
+/// Measure of the length of an FQ, for the search of the shortest. Whether an FQ has room always depends on the number of
+/// its requests.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub enum Measure {
     /// The number of its requests (eq. 2.29, 2.33).
@@ -87,7 +91,7 @@ pub enum Measure {
     CriticalSections,
 }
 
-/// What a pool is made of.
+/// Parameters of a pool.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub struct Rules {
     /// Replicas: `k`.
@@ -98,7 +102,7 @@ pub struct Rules {
     pub limit: Option<u16>,
     /// Requests that all FQs together hold at most: `t`. `None`: as many as each of them has room for.
     pub total: Option<u16>,
-    /// What the shortest FQ is.
+    /// Measure by which the shortest FQ is found.
     pub measure: Measure,
 }
 
@@ -115,8 +119,8 @@ impl Rules {
         Rules { replicas, cpus, limit: Some(r2dglp_limit(replicas, cpus)), total: None, measure: Measure::Requests }
     }
 
-    /// The queue of a resource that clusters share, whose jobs donate at release ([`crate::ck_omlp`]): a request takes a free replica, or
-    /// waits for the first that is released. Keys are instants of arrival, and nobody who waits lends.
+    /// Rules for the queue of a resource that clusters share, whose jobs donate at release ([`crate::ck_omlp`]): a request
+    /// takes a free replica, or waits for the first that is released. Keys are instants of arrival, and waiters do not lend.
     #[must_use]
     pub const fn ck_omlp(replicas: u8) -> Rules {
         Rules { replicas, cpus: u16::MAX, limit: Some(1), total: None, measure: Measure::Requests }
@@ -145,8 +149,8 @@ impl Rules {
         }
     }
 
-    /// Whether another request may join `queue`, as long as fewer than [`Rules::total`] are in all. A matter of numbers, whatever the
-    /// measure.
+    /// Whether another request may join `queue`, as long as fewer than [`Rules::total`] are in all. Numbers of requests
+    /// decide, whatever the measure.
     #[must_use]
     pub fn leaves_room(&self, queue: &Queue) -> bool {
         self.limit.is_none_or(|limit| queue.requests < limit)
@@ -156,18 +160,18 @@ impl Rules {
 /// Where a request is.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Place {
-    /// In the FQ of `replica`, behind `ahead` others. Behind none it holds the replica.
+    /// The request is in the FQ of `replica`, behind `ahead` others. With none ahead it holds the replica.
     Fifo {
         /// The replica.
         replica: u8,
         /// Requests ahead.
         ahead: u16,
     },
-    /// In PQ.
+    /// The request is in PQ.
     Priority,
-    /// In DQ, donating to the request of `donee`.
+    /// The request is in DQ, and donates to the request of `donee`.
     Donor {
-        /// A user whose request is in an FQ.
+        /// User of the request in an FQ to which the donor donates.
         donee: u16,
     },
 }
@@ -175,15 +179,15 @@ pub enum Place {
 /// A request that is not complete. Users are numbers of the caller's choice.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct Request<Key> {
-    /// Whose it is.
+    /// User that made the request.
     pub user: u16,
-    /// The base key of its job. The smaller is the higher priority.
+    /// Base key of the user's job. The smaller key is the higher priority.
     pub key: Key,
-    /// Its declared critical section.
+    /// Declared length of the critical section.
     pub length: Nanoseconds,
-    /// Where it is.
+    /// Place of the request in the queues.
     pub place: Place,
-    /// As last reported.
+    /// The user for which this one waits, as last reported.
     waits_on: Option<u16>,
     holds: bool,
 }
@@ -193,54 +197,55 @@ pub struct Request<Key> {
 pub struct Grant {
     /// The user that holds it from here on.
     pub user: u16,
-    /// Which.
+    /// The replica that is granted.
     pub replica: u8,
 }
 
-/// What an operation changed: until the next one, [`Pool::moved`] says who waits for another than before.
+/// Changes made by an operation. Until the next operation, [`Pool::moved`] returns the users that wait for another user
+/// than before.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[must_use]
 pub struct Change {
-    /// The user that holds a replica now, and did not before. There is never more than one.
+    /// The user that was granted a replica. An operation grants one replica at most.
     pub granted: Option<Grant>,
     moved: Bits,
 }
 
 impl Change {
-    /// Whether everybody waits for whom they waited before.
+    /// Whether each user waits for the user for which it waited before.
     #[must_use]
     pub const fn moves_nobody(&self) -> bool {
         self.moved.is_empty()
     }
 }
 
-/// What to do with a replica for which nobody waits, while requests wait for others.
+/// Use of a replica for which no request waits, while requests wait for others.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Steal {
-    /// Give it to the highest of them.
+    /// Give the replica to the highest of these requests.
     #[default]
     Highest,
-    /// Give it to this user's; to the highest, if that does not wait in an FQ.
+    /// Give the replica to the request of this user; to the highest, if that does not wait in an FQ.
     From(u16),
     /// Leave it free: moving would cost more than waiting.
     Nothing,
 }
 
-/// What heuristics may say where the rules leave a choice. Advice that the rules forbid is not taken.
+/// Choices of heuristics where the rules leave one. Advice that the rules forbid is not taken.
 pub trait Advice<Key, const K: usize, const N: usize> {
-    /// The replica in whose FQ `user` should wait (heuristics H1, H2). `None`: the shortest.
+    /// The replica for which `user` should wait (heuristics H1, H2). `None`: the shortest.
     fn queue(&self, pool: &Pool<Key, K, N>, user: u16) -> Option<u8> {
         let _ = (pool, user);
         None
     }
 
-    /// To whose request `donor` should donate (H3). `None`: the lowest that it may donate to.
+    /// The user that should get the donation of `donor` (H3). `None`: the lowest to which it may donate.
     fn donee(&self, pool: &Pool<Key, K, N>, donor: u16) -> Option<u16> {
         let _ = (pool, donor);
         None
     }
 
-    /// What to do with `replica`, which is free (H4).
+    /// Use of `replica`, which is free (H4).
     fn steal(&self, pool: &Pool<Key, K, N>, replica: u8) -> Steal {
         let _ = (pool, replica);
         Steal::Highest
@@ -253,7 +258,7 @@ pub struct Unadvised;
 
 impl<Key, const K: usize, const N: usize> Advice<Key, K, N> for Unadvised {}
 
-/// This replica, if its queue has room.
+/// The given replica, if its queue has room.
 #[derive(Clone, Copy, Debug)]
 pub struct Preferred(pub u8);
 
@@ -278,7 +283,7 @@ pub struct Queue {
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct Pool<Key, const K: usize, const N: usize> {
     rules: Rules,
-    /// By the order in which they were issued.
+    /// Requests, in the order in which they were issued.
     requests: Vec<Request<Key>, N>,
 }
 
@@ -318,7 +323,7 @@ impl<Key: Copy + Ord, const K: usize, const N: usize> Pool<Key, K, N> {
         self.requests.iter().find(|request| request.user == user)
     }
 
-    /// Whose request that of `user` waits for now: the holder of its queue, or its donee.
+    /// The user for which `user` waits now: the holder of its queue, or its donee.
     #[must_use]
     pub fn waits_on(&self, user: u16) -> Option<u16> {
         self.request_of(user).and_then(|request| request.waits_on)
@@ -333,8 +338,8 @@ impl<Key: Copy + Ord, const K: usize, const N: usize> Pool<Key, K, N> {
         }
     }
 
-    /// Users with a request for whom [`Pool::waits_on`] is another than before the operation, the last one, that made `change`. To
-    /// bring them up to date, first let all of them stop waiting, then let each wait for whom it says.
+    /// Users for which [`Pool::waits_on`] has changed by the last operation, which made `change`. To bring the graph of
+    /// waiting up to date, first let all of them stop waiting, then let each wait for its new target.
     pub fn moved(&self, change: Change) -> impl Iterator<Item = u16> {
         let is_it = move |(index, _): &(usize, &Request<Key>)| change.moved.has(*index);
         self.requests.iter().enumerate().filter(is_it).map(|(_, request)| request.user)
@@ -371,7 +376,7 @@ impl<Key: Copy + Ord, const K: usize, const N: usize> Pool<Key, K, N> {
         (0..self.requests.len()).filter(is_open).map(|index| &self.requests[index])
     }
 
-    /// `user`, whose job has the base key `key`, asks for a replica, for a critical section of `length`.
+    /// Requests a replica for `user`, whose job has the base key `key`, for a critical section of `length`.
     ///
     /// # Errors
     /// [`LockError::AlreadyHeld`] if it has a request already; [`LockError::Full`] if there is no place for another, or
@@ -434,7 +439,7 @@ impl<Key: Copy + Ord, const K: usize, const N: usize> Pool<Key, K, N> {
 //--- The rules
 
 impl<Key: Copy + Ord, const K: usize, const N: usize> Pool<Key, K, N> {
-    /// What requests are ordered by.
+    /// The order of requests: by key, then by arrival.
     fn rank(&self, index: usize) -> (Key, usize) {
         (self.requests[index].key, index)
     }
@@ -581,8 +586,8 @@ impl<Key: Copy + Ord, const K: usize, const N: usize> Pool<Key, K, N> {
         self.report()
     }
 
-    /// R5: a request takes the place in the FQ of `replica` that `gone` has left; or another one, if a limit on all queues kept it
-    /// free, and nobody moves up here. So one replica is granted at most.
+    /// R5: a request takes the place in the FQ of `replica` that `gone` has left, or another place, if a limit on all queues
+    /// kept that one free and no request of this FQ moves up. So one replica is granted at most.
     fn refill(&mut self, replica: u8, gone: u16, advice: &dyn Advice<Key, K, N>) {
         let donor = self.donor_of(gone);
         let next = if self.rules.admits_by_priority() {
@@ -628,7 +633,7 @@ impl<Key: Copy + Ord, const K: usize, const N: usize> Pool<Key, K, N> {
         }
     }
 
-    /// Finds out who waits for whom now, and says what is new.
+    /// Finds the user for which each user waits now, and reports the changes.
     fn report(&mut self) -> Change {
         let mut holders = [None; K];
         for request in &self.requests {

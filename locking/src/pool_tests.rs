@@ -36,7 +36,7 @@ fn fifos(pool: &Tested) -> List<List<u16>> {
     (0..pool.rules().replicas).map(|replica| fifo(pool, replica)).collect()
 }
 
-/// Those in PQ or DQ.
+/// Users whose requests are in PQ or DQ.
 fn outside(pool: &Tested) -> BTreeSet<u16> {
     pool.requests().iter().filter(|request| !is_fifo(&request.place)).map(|request| request.user).collect()
 }
@@ -45,7 +45,8 @@ fn donations(pool: &Tested) -> BTreeSet<(u16, u16)> {
     pool.requests().iter().filter_map(|request| donee_of(request.place).map(|donee| (request.user, donee))).collect()
 }
 
-/// To whom somebody may donate: whoever is in an FQ, has no donor and is not among as many as there are CPUs of the highest. Nobody, if there is a donor for each CPU.
+/// Users to whose requests a donor may donate: in an FQ, without a donor, and not among the c highest, one for each CPU.
+/// Empty if there is a donor for each CPU.
 fn donees(pool: &Tested) -> List<u16> {
     let mut order: List<usize> = (0..pool.requests().len()).collect();
     order.sort_by_key(|index| pool.requests()[*index].key);
@@ -170,7 +171,7 @@ proptest! {
 
 //--- Pure priority
 
-/// Replicas, and who waits, by the time of their requests.
+/// Replicas and waiters, by the time of their requests.
 #[derive(Default)]
 struct ByPriority {
     holders: List<Option<u16>>,
@@ -419,7 +420,7 @@ fn check(pool: &Tested, advised: bool) {
     }
 }
 
-/// What the propagation of priorities makes of `pool` is R4.
+/// The propagation of priorities through `pool` is R4.
 fn check_inheritance(pool: &Tested, threads: &Threads) {
     let donations = donations(pool);
     let lent = |user: u16| donations.iter().filter(move |(_, donee)| *donee == user).map(|(donor, _)| *donor);
@@ -436,8 +437,8 @@ fn check_inheritance(pool: &Tested, threads: &Threads) {
     }
 }
 
-/// Heuristics gone wild: whatever they say, the invariants hold. They know neither how many replicas and users there are,
-/// nor what they said a moment ago.
+/// Heuristics gone wild: the invariants hold for any advice. These heuristics know neither the numbers of replicas and
+/// users, nor their own last advice.
 #[derive(Clone, Debug)]
 pub(crate) struct Wild {
     says: List<u8>,
@@ -455,7 +456,7 @@ impl Wild {
     }
 }
 
-/// What they may say: mostly what might be meant.
+/// Advice of the wild heuristics: mostly numbers that can be valid.
 pub(crate) fn wild() -> impl Strategy<Value = List<u8>> {
     prop::collection::vec(prop_oneof![9 => 0u8..10, 1 => any::<u8>()], 7)
 }
@@ -523,7 +524,7 @@ proptest! {
                 prop_assert_eq!(&pool, &before.2);
                 continue;
             };
-            // What is reported is all that changed.
+            // The operation reports exactly the requests that changed.
             for request in pool.requests() {
                 let moved = before.2.waits_on(request.user) != request.waits_on;
                 prop_assert_eq!(pool.moved(change).any(|user| user == request.user), moved, "user {}", request.user);
@@ -537,7 +538,7 @@ proptest! {
             if let Some(Grant { user, replica }) = change.granted {
                 prop_assert_eq!(pool.queues()[usize::from(replica)].holder, Some(user));
             }
-            // Nobody in a queue is overtaken.
+            // No request in a queue is overtaken.
             for (before, now) in before.0.iter().zip(fifos(&pool)) {
                 let mut stayed = before.clone();
                 stayed.retain(|user| now.contains(user));
@@ -547,7 +548,7 @@ proptest! {
             check(&pool, is_advised);
             check_inheritance(&pool, &threads);
         }
-        // Nobody is forgotten: when holders release, everybody has a turn.
+        // No request is forgotten: when holders release, each request has a turn.
         let mut waiting: BTreeSet<u16> = pool.requests().iter().map(|request| request.user).collect();
         while let Some(holder) = holders(&pool).first().copied() {
             prop_assert!(waiting.remove(&holder));
@@ -618,7 +619,8 @@ fn no_interleaving_of_five_jobs_breaks_the_r2dglp_or_its_kin() {
 
 //--- By name
 
-/// Elliott 2015, section 3.3.3: the highest request waits in FQ1, whose holder inherits from it, and is stolen by FQ2.
+/// Elliott 2015, section 3.3.3: the highest request waits in FQ1 and is stolen by FQ2. The holder of FQ1 inherits from it
+/// until then.
 #[test]
 fn a_steal_lowers_the_old_holders_priority() {
     let [low, other, middle, high] = [0, 1, 2, 3];
@@ -672,8 +674,8 @@ fn with_queues_full_of_donees_the_lowest_donor_makes_place() {
     assert_eq!(pool.request_of(2).map(|request| request.place), Some(Place::Priority));
 }
 
-/// The text argues that who leaves and was in M has no donor, so that no request in PQ comes into M by a release. But a
-/// donee can come into M after it got its donor.
+/// The text argues that a request of M that is released has no donor, so that no request in PQ comes into M by a release.
+/// But a donee can come into M after it got its donor.
 #[test]
 fn a_request_that_comes_into_m_in_pq_becomes_a_donor() {
     let mut pool = pool(Rules::r2dglp(3, 3));
@@ -686,7 +688,7 @@ fn a_request_that_comes_into_m_in_pq_becomes_a_donor() {
     let _ = pool.release(1, &Unadvised).expect("it holds");
     let _ = act(&mut pool, &mut keys, Step::Issue(5, 1), &Unadvised);
     assert_eq!(pool.request_of(5).map(|request| request.place), Some(Place::Priority));
-    // It leaves its place to its donor, and M to the head of PQ.
+    // The released request leaves its place to its donor, and M to the head of PQ.
     let _ = pool.release(0, &Unadvised).expect("it holds");
     assert_eq!(donations(&pool), BTreeSet::from([(5, 2)]));
 }
@@ -768,7 +770,7 @@ fn a_free_replica_goes_to_whom_it_is_advised_to_if_that_waits_and_to_the_highest
     }
 }
 
-/// Has a request wait at the first replica, and says what becomes of a free one.
+/// Advice to wait at the first replica, with a fixed decision for a free one.
 struct First(Steal);
 
 impl Advice<u32, 4, USERS> for First {

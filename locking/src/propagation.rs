@@ -1,19 +1,19 @@
-//! Which thread waits for which, and on which reservation each thread runs: one structure for all kinds of waiting.
+//! The graph of waiting threads, and the reservation on which each thread runs: one structure for all kinds of waiting.
 //!
 //! A thread waits for at most one other: the server that has its request, the holder of a lock, the driver whose
-//! interrupt it awaits. It is then a *donor* of that thread. A thread *chooses* one reservation: its own, or what one
-//! of its donors has chosen and lends. Donors lend on, so a chain of waiting ends at the thread that can make
-//! progress, and that thread runs with the earliest key of all that wait, on the budget the key belongs to.
+//! interrupt it awaits. The waiting thread is a *donor* of that thread. A thread *chooses* one reservation: its own, or
+//! one that a donor of it has chosen and lends. Donors lend on, so a chain of waiting ends at the thread that can make
+//! progress, and that thread runs with the earliest key of all waiting threads, on the budget to which the key belongs.
 //!
 //! # The rule
 //!
-//! 1. Offers are what donors have chosen, and the thread's own reservation while it has budget. A donor without an
-//!    offer (all its budgets are dry) is passed over.
-//! 2. Keys are comparable within one cluster only. So first a cluster is taken: that of the offer of the client that
-//!    is *served*, if it makes one; else that of the thread's own reservation, if a donor of it makes one; else the lowest
-//!    in which a donor does.
-//! 3. In that cluster the earliest offer is chosen, the thread's own among them. With no donor's offer at all it is the
-//!    thread's own.
+//! 1. The offers of a thread are the reservations that its donors have chosen, and its own reservation while that has
+//!    budget. A donor without an offer (all its budgets are exhausted) is passed over.
+//! 2. Keys are comparable within one cluster only, so a cluster is selected first. The first that applies is taken: the
+//!    cluster of the offer of the client that is *served*; the cluster of the thread's own reservation, if a donor in it
+//!    makes an offer; the lowest cluster in which a donor makes an offer.
+//! 3. The earliest offer in that cluster is chosen, the thread's own included. Without any donor's offer the thread
+//!    chooses its own.
 //!
 //! # Cost
 //!
@@ -24,68 +24,68 @@
 //! # Invariants
 //!
 //! 1. The graph of waiting has no cycle, and no chain longer than [`CHAIN_MAX`]: [`may_wait_for`] refuses first.
-//! 2. A donor is in exactly one heap of the thread it waits for: that of the cluster of what it has chosen, or the
-//!    last one if it has chosen nothing.
-//!    Except for an only donor that came when there was no other, or that is served since there is no other: it is in no heap and is
-//!    not counted, until somebody else comes.
-//! 3. A heap is ordered by the keys its members had when they were put there. The key of an only member is looked up
-//!    when a second comes: until then it may be out of date.
+//! 2. A donor is in exactly one heap of the thread for which it waits: the heap of the cluster of its chosen reservation,
+//!    or the last heap if it has chosen none.
+//!    Exception: an only donor that came when there was no other, or that is served since there is no other. Such a donor
+//!    is in no heap and is not counted, until another donor comes.
+//! 3. A heap is ordered by the keys its members had when they were put there. The key of an only member is looked up when
+//!    a second member comes: until then it may be out of date.
 //!
-//! Not here: budgets, who is ready to run, locks. Source: Elliott 2015, section 3.3.3 (detect, apply, propagate); the
-//! donor set is ours.
+//! Not here: budgets, the decision which thread is ready, locks. Source: Elliott 2015, section 3.3.3 (detect, apply,
+//! propagate); the donor set is ours.
 
 /// Links of the longest chain of waiting threads.
 pub const CHAIN_MAX: usize = 8;
-/// Clusters whose donors are told apart.
+/// Number of clusters whose donors are kept in separate heaps.
 pub const CLUSTERS: usize = 8;
 /// Heaps of a thread: one for each cluster, and one for donors without an offer.
 const HEAPS: usize = CLUSTERS + 1;
 /// The heap of donors without an offer.
 const DRY: usize = CLUSTERS;
 
-/// What the graph knows of one thread: threads are named by `T`, reservations by `R`, and offers ordered by `K`.
+/// Node of the graph for one thread. Threads are named by `T`, reservations by `R`, and offers are ordered by `K`.
 #[derive(Clone, Copy, Debug)]
 pub struct Node<T, R, K> {
     /// The reservation the thread has chosen.
     chosen: Option<R>,
-    /// The thread it waits for.
+    /// The thread for which this thread waits.
     waits_for: Option<T>,
-    /// Its only donor, if that is in no heap, is served, and may be let go by [`take_back`],
+    /// The only donor, if it is in no heap, is served, and may be let go by [`take_back`].
     lent_by: Option<T>,
-    /// or if it may not.
+    /// The only donor, if it is in no heap and [`take_back`] may not let it go.
     only: Option<T>,
-    /// The donor it serves, unless that is in `lent_by`.
+    /// The donor that the thread serves, unless that is in `lent_by`.
     serving: Option<T>,
     /// Length of the longest chain of donors that ends here.
     depth: u8,
-    /// In which heap of whom it waits for it is.
+    /// Heap that holds this thread, among the heaps of the thread for which it waits.
     heap: u8,
-    /// Rank in that heap: distance to the nearest place for a child.
+    /// Rank of this thread in that heap: distance to the nearest place for a child.
     rank: u8,
-    /// The clusters whose heaps are not empty, one bit each.
+    /// The clusters with donors in their heaps, one bit each.
     offers: u8,
-    /// Its neighbours there.
+    /// Neighbours of this thread in that heap.
     left: Option<T>,
     right: Option<T>,
     above: Option<T>,
-    /// Its key there.
+    /// Key of this thread in that heap.
     key: K,
-    /// Donors, by the length of the longest chain that ends at them.
+    /// Donors, counted by the length of the longest chain that ends at them.
     below: [u16; CHAIN_MAX],
-    /// Its heaps of donors.
+    /// Heaps of this thread's donors.
     heaps: [Option<T>; HEAPS],
     /// A thread of another cluster than that of the chosen reservation waits for it, directly or through others.
     urgent: bool,
-    /// It is to be settled.
+    /// The thread is to be settled.
     marked: bool,
-    /// Donors in its heaps,
+    /// Number of donors in the heaps.
     donors: u16,
-    /// and those of them that are urgent.
+    /// Number of urgent donors in the heaps.
     urgent_donors: u16,
 }
 
 impl<T: Copy + Eq, R: Copy, K: Copy> Node<T, R, K> {
-    /// A thread that waits for nobody and has no donors. All zero bytes if `key` is.
+    /// A thread that does not wait and has no donors. All zero bytes if `key` is.
     #[must_use]
     pub const fn new(key: K) -> Self {
         Self {
@@ -111,20 +111,21 @@ impl<T: Copy + Eq, R: Copy, K: Copy> Node<T, R, K> {
         }
     }
 
-    /// It is to be settled: something that its choice depends on has changed.
+    /// Marks the thread to be settled: something on which its choice depends has changed.
     #[inline]
     pub const fn mark(&mut self) {
         self.marked = true;
     }
 
-    /// Whether it is to be settled: it was marked, and nobody has walked past since then.
+    /// Whether the thread is to be settled: it was marked, and has not been settled since then.
     #[must_use]
     #[inline]
     pub const fn is_marked(&self) -> bool {
         self.marked
     }
 
-    /// Whether a thread of another cluster waits for it, directly or through others, as it was when it was settled.
+    /// Whether a thread of another cluster waits for this one, directly or through others, as of the last time it was
+    /// settled.
     #[must_use]
     #[inline]
     pub const fn is_urgent(&self) -> bool {
@@ -138,13 +139,13 @@ impl<T: Copy + Eq, R: Copy, K: Copy> Node<T, R, K> {
         }
     }
 
-    /// The first donor of the lowest cluster in which one makes an offer.
+    /// The first donor of the lowest cluster in which a donor makes an offer.
     fn lowest_root(&self) -> Option<T> {
         let heap = self.offers.trailing_zeros() as usize;
         if heap < CLUSTERS { self.heaps[heap] } else { None }
     }
 
-    /// Its only donor, if that is in no heap.
+    /// The only donor, if it is in no heap.
     fn only(&self) -> Option<T> {
         self.lent_by.or(self.only)
     }
@@ -156,14 +157,15 @@ impl<T: Copy + Eq, R: Copy, K: Copy> Node<T, R, K> {
         self.chosen
     }
 
-    /// The thread it waits for.
+    /// The thread for which this thread waits.
     #[must_use]
     #[inline]
     pub const fn waits_for(&self) -> Option<T> {
         self.waits_for
     }
 
-    /// What a thread without donors that waits for nobody chooses: the only case in which there is no choice.
+    /// Chooses the own reservation of a thread that has no donors and does not wait: the only case in which there is no
+    /// choice.
     #[inline]
     pub fn choose_own(&mut self, own: Option<R>) {
         debug_assert!(self.depth == 0 && self.waits_for.is_none());
@@ -171,21 +173,21 @@ impl<T: Copy + Eq, R: Copy, K: Copy> Node<T, R, K> {
         self.chosen = own;
     }
 
-    /// The donor it serves.
+    /// The donor that the thread serves.
     #[must_use]
     pub fn serving(&self) -> Option<T> {
-        // One of the two is none.
+        // At most one of the two fields is set.
         self.serving.or(self.lent_by)
     }
 
-    /// Whether nobody waits for it.
+    /// Whether the thread has no donors.
     #[must_use]
     #[inline]
     pub const fn is_alone(&self) -> bool {
         self.depth == 0
     }
 
-    /// Length of the longest chain of donors that ends at it.
+    /// Length of the longest chain of donors that ends at this thread.
     #[must_use]
     #[inline]
     pub const fn depth(&self) -> usize {
@@ -199,12 +201,12 @@ pub trait Graph {
     type Thread: Copy + Eq;
     /// Names a reservation.
     type Reservation: Copy + Eq;
-    /// What offers are ordered by: the smaller comes first.
+    /// Order of offers: the smaller key comes first.
     type Key: Copy + Ord;
 
     /// A thread.
     fn node(&self, thread: Self::Thread) -> &Node<Self::Thread, Self::Reservation, Self::Key>;
-    /// The same, to be changed by this module alone.
+    /// The node of a thread, to be changed by this module alone.
     fn node_mut(&mut self, thread: Self::Thread) -> &mut Node<Self::Thread, Self::Reservation, Self::Key>;
     /// The thread's own reservation, while it has budget.
     fn own(&self, thread: Self::Thread) -> Option<Self::Reservation>;
@@ -227,7 +229,7 @@ pub enum Refusal {
 
 //--- The rule
 
-/// What `thread` should run on, or lend to whom it waits for.
+/// The reservation on which `thread` should run, or which it should lend to the thread for which it waits.
 #[must_use]
 pub fn choose<G: Graph>(graph: &G, thread: G::Thread) -> Option<G::Reservation> {
     let node = graph.node(thread);
@@ -314,7 +316,7 @@ pub fn may_wait_for<G: Graph>(graph: &G, waiter: G::Thread, target: G::Thread) -
 
 //--- Waiting and not waiting
 
-/// `waiter`, which waits for nobody, waits for `target`. Both must be settled afterwards, `waiter` first.
+/// Makes `waiter`, which does not wait yet, wait for `target`. Both must be settled afterwards, `waiter` first.
 pub fn wait_for<G: Graph>(graph: &mut G, waiter: G::Thread, target: G::Thread) {
     debug_assert!(graph.node(waiter).waits_for.is_none() && waiter != target);
     let node = graph.node_mut(waiter);
@@ -325,7 +327,7 @@ pub fn wait_for<G: Graph>(graph: &mut G, waiter: G::Thread, target: G::Thread) {
         node.only = Some(waiter);
     } else {
         if let Some(only) = node.only() {
-            // It is one of several from here on.
+            // The only donor becomes one of several.
             node.serving = node.serving();
             (node.lent_by, node.only) = (None, None);
             let depth = graph.node(only).depth;
@@ -337,7 +339,7 @@ pub fn wait_for<G: Graph>(graph: &mut G, waiter: G::Thread, target: G::Thread) {
     deepen(graph, target, None, Some(depth));
 }
 
-/// `waiter` no longer waits. Returns whom it waited for; both must be settled afterwards.
+/// Ends the wait of `waiter`. Returns the thread for which it waited; both must be settled afterwards.
 pub fn stop_waiting<G: Graph>(graph: &mut G, waiter: G::Thread) -> Option<G::Thread> {
     let target = graph.node(waiter).waits_for?;
     if graph.node(target).only().is_none() {
@@ -359,13 +361,14 @@ pub fn stop_waiting<G: Graph>(graph: &mut G, waiter: G::Thread) -> Option<G::Thr
     Some(target)
 }
 
-/// From here on `server` serves `client`, which waits for it, until somebody else is served or `client` stops waiting.
-/// `server` must be settled afterwards. If `is_plain`, [`take_back`] may end it if the client is the only one then.
+/// Makes `server` serve `client`, which waits for it, until the server serves another client or `client` stops waiting.
+/// `server` must be settled afterwards. If `is_plain`, [`take_back`] may end the service if the client is then the only
+/// donor.
 pub fn serve<G: Graph>(graph: &mut G, server: G::Thread, client: G::Thread, is_plain: bool) {
     let node = graph.node_mut(server);
     node.serving = Some(client);
     if node.donors == 1 {
-        // It is the only one that is left.
+        // The client is the only donor that is left.
         part(graph, client, server);
         let depth = graph.node(client).depth;
         let node = graph.node_mut(server);
@@ -378,16 +381,16 @@ pub fn serve<G: Graph>(graph: &mut G, server: G::Thread, client: G::Thread, is_p
     }
 }
 
-/// One of the donors of `thread`, whichever; `None`: it has none.
+/// Any donor of `thread`; `None` if it has none.
 #[must_use]
 pub fn a_donor<G: Graph>(graph: &G, thread: G::Thread) -> Option<G::Thread> {
     let node = graph.node(thread);
     node.only().or_else(|| node.heaps.iter().find_map(|root| *root))
 }
 
-/// Applies the rule to `start` and to everybody up the chain, after something there has changed: a key, a budget, a
-/// donor. [Touches](Graph::touch) the reservations whose runner may have changed. If several threads are to be settled, the order
-/// does not matter: what is chosen is right when the last has been.
+/// Applies the rule to `start` and to each thread up the chain, after a change there: a key, a budget, a donor.
+/// [Touches](Graph::touch) the reservations whose runner may have changed. If several threads are to be settled, the
+/// order does not matter: the choices are right when the last of them has been settled.
 pub fn settle<G: Graph>(graph: &mut G, start: G::Thread) {
     let mut at = start;
     for _ in 0..=CHAIN_MAX {
@@ -420,8 +423,8 @@ pub fn settle<G: Graph>(graph: &mut G, start: G::Thread) {
     }
 }
 
-/// The thread at the end of the chain that has chosen `reservation`, which is that of `owner`; `None`: somebody on the way has
-/// chosen another. Right where all are settled.
+/// The thread at the end of the chain that has chosen `reservation`, the reservation of `owner`. `None`: a thread on the
+/// way has chosen another. The result is right only when all threads are settled.
 #[must_use]
 #[inline]
 pub fn carrier<G: Graph>(graph: &G, owner: G::Thread, reservation: G::Reservation) -> Option<G::Thread> {
@@ -437,7 +440,7 @@ pub fn carrier<G: Graph>(graph: &G, owner: G::Thread, reservation: G::Reservatio
     None
 }
 
-/// Whether a donor that had chosen `before` is where it belongs among the donors of whom it waits for.
+/// Whether a donor that had chosen `before` is still in its right place, in the heaps of the thread for which it waits.
 fn is_in_place<G: Graph>(graph: &G, donor: G::Thread, before: Option<G::Reservation>) -> bool {
     let node = graph.node(donor);
     // The key of an only member is never looked at, nor that of one without an offer.
@@ -445,11 +448,11 @@ fn is_in_place<G: Graph>(graph: &G, donor: G::Thread, before: Option<G::Reservat
     node.chosen == before && (is_only || node.chosen.is_none_or(|chosen| graph.key(chosen) == node.key))
 }
 
-/// For an uncontended call: `waiter` becomes the only donor of `target`, is served, and `target` takes over what it
-/// has chosen. What [`wait_for`], [`serve`] and two [`settle`]s would do, if `target` has nothing of its own that
-/// comes before.
+/// Lends for an uncontended call: `waiter` becomes the only donor of `target` and is served, and `target` takes over the
+/// reservation that `waiter` has chosen. The effect equals [`wait_for`], [`serve`] and two [`settle`]s, if `target` has
+/// no reservation of its own that comes before.
 ///
-/// Neither may wait for anybody, `waiter` must not be urgent, `target` must be alone, and the chain must have room.
+/// Neither thread may wait, `waiter` must not be urgent, `target` must be alone, and the chain must have room.
 #[inline(always)]
 pub fn lend<G: Graph>(graph: &mut G, waiter: G::Thread, target: G::Thread) {
     let node = graph.node_mut(waiter);
@@ -461,7 +464,8 @@ pub fn lend<G: Graph>(graph: &mut G, waiter: G::Thread, target: G::Thread) {
     node.depth = depth + 1;
 }
 
-/// Whether `waiter` is the only donor of `target`, in no heap, and served, and what it lends is what `target` has chosen.
+/// Whether `waiter` is the only donor of `target`, in no heap, and served, and `target` has chosen the reservation that
+/// it lends.
 #[inline(always)]
 #[must_use]
 pub fn has_lent<G: Graph>(graph: &G, waiter: G::Thread, target: G::Thread) -> bool {
@@ -469,7 +473,8 @@ pub fn has_lent<G: Graph>(graph: &G, waiter: G::Thread, target: G::Thread) -> bo
     other.lent_by == Some(waiter) && one.chosen == other.chosen
 }
 
-/// Takes back what [`lend`] lent: `target` has chosen nothing from here on, and waits to be settled if it goes on.
+/// Takes back the reservation lent by [`lend`]: `target` has chosen nothing from here on, and waits to be settled if it
+/// goes on.
 #[inline(always)]
 pub fn take_back<G: Graph>(graph: &mut G, waiter: G::Thread, target: G::Thread) {
     graph.node_mut(waiter).waits_for = None;
@@ -479,8 +484,8 @@ pub fn take_back<G: Graph>(graph: &mut G, waiter: G::Thread, target: G::Thread) 
     node.depth = 0;
 }
 
-/// Counts at `target` a donor whose chain was `from` links long and is `to`; then, where that changes the length of
-/// its own chain, at whom it waits for, and so on.
+/// Counts at `target` a donor whose chain was `from` links long and is `to` links long now. If that changes the length of
+/// the chain of `target`, continues at the thread for which `target` waits, and so on.
 #[inline(never)]
 fn deepen<G: Graph>(graph: &mut G, target: G::Thread, from: Option<u8>, to: Option<u8>) {
     let (mut from, mut to) = (from, to);
@@ -526,7 +531,7 @@ fn longest(below: &[u16; CHAIN_MAX]) -> u8 {
 
 //--- Leftist heaps
 
-/// Puts `donor` into the heap of `target` where what it has chosen belongs.
+/// Puts `donor` into the heap of `target` for the cluster of its chosen reservation.
 fn enter<G: Graph>(graph: &mut G, donor: G::Thread, target: G::Thread) {
     let chosen = graph.node(donor).chosen;
     let heap = chosen.map_or(DRY, |chosen| usize::from(graph.cluster(chosen)).min(CLUSTERS - 1));

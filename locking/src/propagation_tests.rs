@@ -15,11 +15,11 @@ pub(crate) struct Threads {
     dry: Vec<bool>,
     pub(crate) keys: Vec<u32>,
     clusters: Vec<u8>,
-    /// What the kernel would keep: the thread that runs on each reservation.
+    /// Model of the kernel's record: the thread that runs on each reservation.
     runners: Vec<Option<u16>>,
-    /// Threads that are to be settled,
+    /// Threads that are to be settled.
     unsettled: Vec<u16>,
-    /// and reservations whose runner may have changed.
+    /// Reservations whose runner may have changed.
     touched: Vec<u16>,
     /// Whether everything is settled only when [`Threads::settle_all`] is called.
     is_lazy: bool,
@@ -107,7 +107,7 @@ impl Threads {
         }
     }
 
-    /// Lets the threads that an operation of a lock has moved wait for whom they wait now.
+    /// Lets the threads that an operation of a lock has moved wait for their new targets.
     pub(crate) fn follow(&mut self, moved: &[u16], waits_on: impl Fn(u16) -> Option<u16>) {
         moved.iter().for_each(|waiter| self.stop(*waiter));
         for waiter in moved {
@@ -153,7 +153,7 @@ fn has_foreign_offer(threads: &Threads, thread: u16) -> bool {
         .any(|offer| threads.cluster(offer) != home)
 }
 
-/// Whether that is so of it, or of somebody that waits for it, directly or through others.
+/// Whether the thread, or a thread that waits for it directly or through others, has a foreign offer.
 fn is_urgent_by_text(threads: &Threads, thread: u16) -> bool {
     has_foreign_offer(threads, thread)
         || donors(threads, thread).into_iter().any(|donor| is_urgent_by_text(threads, donor))
@@ -290,7 +290,7 @@ fn apply(threads: &mut Threads, step: &Step) -> Result<(), TestCaseError> {
         }
         Step::Serve(client, is_plain) => {
             if let Some(server) = threads.node(client).waits_for() {
-                // What a fast reply may end is not served anew.
+                // A client whose call a fast reply may end is not served anew.
                 if threads.node(server).lent_by == Some(client) {
                     return Ok(());
                 }
@@ -328,9 +328,9 @@ proptest! {
 
 //--- By name
 
-/// Elliott 2015, figure 3.10: a donor waits in a queue whose head waits for a copy engine, whose holder waits for a
-/// second one, whose holder is suspended on its transfer; the callback thread and the interrupt's bottom half work
-/// for that one. Smaller keys are earlier.
+/// Elliott 2015, figure 3.10. A donor waits in a queue whose head waits for a copy engine. The holder of that engine
+/// waits for a second one, and the holder of the second one is suspended on its transfer. The callback thread and the
+/// interrupt's bottom half work for the last holder. Smaller keys are earlier.
 #[test]
 fn all_helpers_of_a_long_chain_run_at_its_highest_priority_and_fall_when_that_one_is_stolen() {
     // t1 donates to t2, which queues behind t3, as t4 does; t3 waits for the engine of t6, as t5 does; t6 for that of

@@ -52,12 +52,12 @@ trait Protocol {
     fn effective_key(&self, user: u16) -> u32;
 }
 
-/// What became of a job.
+/// Result of a job.
 #[derive(Clone, Copy, Debug, Default)]
 struct Outcome {
     /// Ticks of s-oblivious pi-blocking.
     blocked: u64,
-    /// Those in which it was ready: it suffered from jobs that should not have run.
+    /// Ticks of s-oblivious pi-blocking in which the job was ready: it suffered from jobs that should not have run.
     blocked_while_ready: u64,
     /// When it first ran in its critical section.
     entered: u64,
@@ -84,8 +84,8 @@ struct Running {
     done: u64,
 }
 
-/// The schedule of `tasks`, each with jobs one after the other, on clusters of `cpus` CPUs. Task `t` is of cluster
-/// `t % clusters`. Returns what became of each job.
+/// The schedule of `tasks`, each with jobs one after the other, on clusters of `cpus` CPUs. Task `t` is in cluster `t %
+/// clusters`. Returns the result of each job.
 fn simulate(tasks: &[Vec<Job>], clusters: usize, cpus: usize, protocol: &mut dyn Protocol) -> Vec<Vec<Outcome>> {
     let mut outcomes: Vec<Vec<Outcome>> = tasks.iter().map(|jobs| vec![Outcome::default(); jobs.len()]).collect();
     let mut next = vec![0; tasks.len()];
@@ -99,7 +99,7 @@ fn simulate(tasks: &[Vec<Job>], clusters: usize, cpus: usize, protocol: &mut dyn
                 protocol.job_released(task as u16, tasks[task][job].key);
             }
         }
-        // What takes no time, until nothing is left of it.
+        // Transitions that take no time, until none is left.
         let scheduled = loop {
             let mut scheduled = Vec::new();
             for cluster in 0..clusters {
@@ -306,7 +306,7 @@ impl<A: Advice<u32, 4, USERS>> Protocol for Tokens<A> {
     }
 }
 
-/// What jobs of several clusters queue in.
+/// Lock that is shared by jobs of several clusters.
 enum Queue {
     One(Resource<4, USERS>),
     Pool(Pool<u32, 4, USERS>),
@@ -463,8 +463,8 @@ fn the_last_of_three_on_two_cpus_is_blocked_when_the_second_is_done() {
 
 //--- Bounds as the text prints them
 
-/// `f` of a pool whose users come from `clusters` clusters of `cpus` CPUs each and donate at release: `ceil(c * clusters / k)`. It is
-/// also the least that is valid there. Elliott 2015, section 3.2.3.2.
+/// `f` of a pool whose users come from `clusters` clusters of `cpus` CPUs each and donate at release: `ceil(c * clusters
+/// / k)`. This value is also the least that is valid there. Source: Elliott 2015, section 3.2.3.2.
 fn shared_limit(replicas: u8, cpus: u16, clusters: u16) -> u16 {
     r2dglp_limit(replicas, cpus.saturating_mul(clusters))
 }

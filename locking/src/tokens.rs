@@ -1,6 +1,6 @@
 //! The pool as the kernel has it: with the keys of jobs.
 //!
-//! What is generic in [`crate::pool`] is compiled here, once: it is long, and no fast path leads through it.
+//! The generic code of [`crate::pool`] is compiled here, once: it is long, and no fast path leads through it.
 
 use fusee_sched::key::Key;
 use fusee_sched::time::Nanoseconds;
@@ -10,10 +10,10 @@ use crate::pool::{Change, Pool};
 
 /// Replicas of one pool.
 pub const REPLICAS: usize = 12;
-/// Users of one pool, of whom each has one request at most.
+/// Users of one pool. Each of them has one request at most.
 pub const USERS: usize = if cfg!(feature = "large") { 160 } else { 20 };
 
-/// What may advise it.
+/// Adviser of a pool of this size.
 pub type Advice = dyn crate::pool::Advice<Key, REPLICAS, USERS>;
 
 /// The pool.
@@ -22,7 +22,7 @@ pub type Tokens = Pool<Key, REPLICAS, USERS>;
 /// See [`Pool::request`].
 ///
 /// # Errors
-/// As there.
+/// Those of [`Pool::request`].
 #[inline(never)]
 pub fn request(
     tokens: &mut Tokens,

@@ -1,17 +1,16 @@
 //! The kernel as a pure, deterministic state machine.
 //!
-//! [`Kernel`] is one value; a trap is a function on it: [`Kernel::trap`] takes what happened on a CPU and
-//! returns what that CPU must do. Hardware is reached through [`Machine`] alone, so the same code runs on a
-//! board and on the host.
+//! [`Kernel`] is one value; a trap is a function on it: [`Kernel::trap`] takes the event on a CPU and returns the actions
+//! of that CPU. Hardware is reached through [`Machine`] alone, so the same code runs on a board and on the host.
 //!
 //! # Design principles
 //!
-//! 1. **One thing decides who runs**: links in `sched::cluster`. Everything else makes reservations ready
-//!    or not, and marks CPUs whose plan changed (`schedule`).
-//! 2. **One rule says on whose budget** (`donation`): a thread runs on its own reservation or on that of
-//!    the earliest thread suspended on it. Servers, drivers, bottom halves and lock holders are one case.
+//! 1. **One structure decides the links of CPUs**: `sched::cluster`. All other code makes reservations ready or not, and
+//!    marks CPUs whose plan changed (`schedule`).
+//! 2. **One rule selects the budget** (`donation`): a thread runs on its own reservation or on the reservation of the
+//!    earliest thread suspended on it. Servers, drivers, bottom halves and lock holders are one case.
 //! 3. **No CPU waits for another.** A thread's registers belong to a CPU until that CPU records it `off`.
-//! 4. **A user's mistake is a typed error**, returned to the one who made it; nothing is half-done.
+//! 4. **A user's mistake is a typed error**, returned to the caller that made it; nothing is half-done.
 //!
 //! # Invariants
 //!
@@ -27,24 +26,24 @@
 //! | `limits` |  | bounds of all tables and loops |
 //! | `arena` |  | tables of objects, by typed index |
 //! | `id` |  | the index of each kind of object |
-//! | `machine` |  | what a board does for the kernel |
-//! | `derivation` | `handles` | which copy of a handle came from which |
+//! | `machine` |  | services of a board for the kernel |
+//! | `derivation` | `handles` | the derivation of handles from each other |
 //! | `handle` | `handles` | handles, and tables of them |
-//! | `marks` |  | lists of what is to be done at the end of a trap |
+//! | `marks` |  | lists of the work at the end of a trap |
 //! | `job` | `time` | a thread's job, and the releases that queue behind it |
 //! | `endpoint` | `ipc` | queues of callers, and event bits |
 //! | `interrupt` | `ipc` | interrupt lines and regions |
 //! | `thread` | `scheduling/thread` | threads |
 //! | `replies` | `scheduling/thread` | requests that a thread owes replies |
-//! | `reservation` | `scheduling` | budgets, keys, and who runs on them |
+//! | `reservation` | `scheduling` | budgets, keys and runners |
 //! | `cluster` | `scheduling` | links of reservations to CPUs, and events to come |
-//! | `cpu` | `scheduling` | what each CPU runs, and the ledger of its time |
+//! | `cpu` | `scheduling` | the thread and reservation of each CPU, and the ledger of its time |
 //! | `engine` | `accelerators` | engines, and the uses that tasks make of them |
 //! | `pool` | `locks` | the uses that tasks make of pools |
 //! | `object` |  | the names of all objects |
-//! | `advice` | `locks` | which token to wait for |
+//! | `advice` | `locks` | advice which token to wait for |
 //! | `planted` |  | rules that tests let the kernel forget |
-//! | `trace` |  | records of what happens |
+//! | `trace` |  | records of events |
 //! | `lookup` | `handles` | finds objects by handle and number |
 //! | `inside` | `donation` | waits inside holds |
 //! | `resting` | `scheduling` | suspended reservations lose their key |
@@ -54,11 +53,11 @@
 //! | `shared_pools` | `locks` | jobs of a cluster that donate for a request of another cluster |
 //! | `loans` | `ipc` | regions lent with calls |
 //! | `grants` | `handles` | handles in messages |
-//! | `lives` | `lifecycle` | what is told of the end of a task, and what others know of its lives |
-//! | `keys` | `donation` | what else moves when a key changes |
-//! | `settling` | `scheduling` | who runs on what, once a trap |
+//! | `lives` | `lifecycle` | notices of the end of a task, and the lives of a task as others know them |
+//! | `keys` | `donation` | consequences of a change of a key |
+//! | `settling` | `scheduling` | runners of reservations, once a trap |
 //! | `releases` | `time` | releases that wait for the end of a job |
-//! | `budgets` | `time` | who pays, throttling, replenishment |
+//! | `budgets` | `time` | charging, throttling, replenishment |
 //! | `early` | `time` | jobs that begin before their releases |
 //! | `watches` | `accelerators` | plans when holds are looked at |
 //! | `gates` | `accelerators` | engines that clients without a lock have meanwhile |
@@ -71,29 +70,30 @@
 //! | `fast_switches` | `scheduling` | fast switches: signals, timers, waits, yields |
 //! | `groups` | `locks` | sets of engines |
 //! | `locks` | `locks` | engines are acquired, released, idle |
-//! | `withdrawal` | `donation` | a thread gives up what it waits for |
+//! | `withdrawal` | `donation` | a thread gives up its wait |
 //! | `expiry` | `locks` | tokens that are not given back |
 //! | `events` | `ipc` | notifications, interrupts, sleep |
-//! | `reschedule` | `scheduling` | the end of a trap: who runs, until when |
+//! | `reschedule` | `scheduling` | the end of a trap: the next thread, and its limit |
 //! | `jobs` | `time` | jobs begin and end |
 //! | `boot` | `lifecycle` | from a packed system to a kernel |
 //! | `watchdog` | `accelerators` | engines that are not given back, or do not end |
 //! | `check` | `checks` | the invariants |
-//! | `reach` | `checks` | those of what tasks and devices reach |
+//! | `reach` | `checks` | the invariants of the reach of tasks and devices |
 //! | `shutdown` | `lifecycle` | the end of the system |
 //! | `death` | `lifecycle` | threads end, and tell the others |
-//! | `timekeeper` | `time` | what a timer interrupt does |
+//! | `timekeeper` | `time` | the work of a timer interrupt |
 //! | `restart` | `lifecycle` | a task begins again |
-//! | `calls` |  | which call does what |
+//! | `calls` |  | dispatch of calls |
 //! | `lib` |  | traps |
 //!
 //! # Walls
 //!
-//! The type of each object stands in the module that keeps its invariants, and its fields are private there, so the compiler refuses a write
-//! from elsewhere (`tests/misuse` has the errors). Other modules read by getters, and change an object by methods that say what has happened to it.
+//! The type of each object stands in the module that keeps its invariants, and its fields are private there, so the
+//! compiler refuses a write from elsewhere (`tests/misuse` has the errors). Other modules read by getters, and change an
+//! object by methods named after the event.
 //!
-//! What lives here: objects, calls, scheduling mechanism. What may not: registers beyond a thread's own,
-//! atomics, clocks, `unsafe`, allocation, recursion, loops without a bound in [`limits`].
+//! Home of objects, calls and the mechanism of scheduling. Not allowed here: registers beyond a thread's own, atomics,
+//! clocks, `unsafe`, allocation, recursion, loops without a bound in [`limits`].
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -151,7 +151,7 @@ use object::{
 };
 pub use planted::Planted;
 
-/// Why the kernel was entered.
+/// Cause of an entry to the kernel.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Trap {
     /// `svc`: the call is in the registers of the thread that ran.
@@ -160,18 +160,18 @@ pub enum Trap {
     Interrupt(InterruptId),
     /// This CPU's timer.
     Timer,
-    /// Another CPU (or nobody) wants this one to look at its plan again.
+    /// Another CPU, or a spurious interrupt, wants this one to look at its plan again.
     Kick,
     /// The thread that ran did something it may not.
     Fault(Fault),
 }
 
-/// What a faulting thread did.
+/// Description of a thread's fault.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Fault {
-    /// What kind of instruction.
+    /// Kind of the instruction that faulted.
     pub kind: FaultKind,
-    /// The address it touched, where the hardware tells one.
+    /// The address of the access, if the hardware reports one.
     pub address: Option<u64>,
     /// The syndrome register (`ESR_EL1`).
     pub syndrome: u64,
@@ -181,13 +181,13 @@ pub struct Fault {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(u8)]
 pub enum FaultKind {
-    /// Loaded from an address it may not read.
+    /// The thread loaded from an address it may not read.
     Read = 1,
-    /// Stored to an address it may not write.
+    /// The thread stored to an address it may not write.
     Write = 2,
-    /// Jumped to an address it may not execute.
+    /// The thread jumped to an address it may not execute.
     Execute = 3,
-    /// Executed an instruction that is undefined or not allowed.
+    /// The thread executed an instruction that is undefined or not allowed.
     Illegal = 4,
     /// Misaligned stack, program counter or access.
     Alignment = 5,
@@ -200,14 +200,14 @@ pub enum FaultKind {
 /// One trap.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Entry {
-    /// Why.
+    /// Cause of the trap.
     pub trap: Trap,
-    /// When, measured before anything else; `None` where the path may not need a clock (calls, faults): such a trap is part of
-    /// what the thread does, and so is waiting for the kernel's lock in it.
+    /// Instant of the trap, measured before anything else. `None` where the path may not need a clock (calls, faults): such a
+    /// trap is part of the thread's work, and so is waiting for the kernel's lock in it.
     pub at: Option<Instant>,
 }
 
-/// What the caller of [`Kernel::trap`] must do.
+/// Actions of the caller of [`Kernel::trap`].
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[must_use]
 pub struct Outcome {
@@ -223,29 +223,30 @@ pub struct Outcome {
 type PendingJobs = ck_omlp::Cluster<Key, PENDING_JOBS>;
 
 /// All kernel state.
-// In this order, because what is near the start is reached by shorter instructions: what every trap looks at comes first.
+// The fields read by every trap come first, because fields near the start are reached by shorter instructions.
 #[derive(Clone)]
 #[repr(C)]
 pub struct Kernel {
-    /// When the trap in progress was taken, if it takes the slow path and concerns others than its caller.
+    /// Instant at which the trap in progress was taken, if it takes the slow path and concerns others than its caller.
     now: Instant,
-    /// When the first releases are, but for phases.
+    /// Instant of the first releases, before phases are added.
     start: Instant,
-    /// Counts turns of service and background threads, and requests for tokens of shared pools: what comes later has a later number.
+    /// Count of turns of service and background threads, and of requests for tokens of shared pools: a later one has a later
+    /// number.
     sequence: u64,
     /// Clusters in which a reservation rests because its job waits for others, a bit each.
     resting: u32,
-    /// Clusters in which something has changed that what counts of their suspension depends on.
+    /// Clusters in which the suspension of resting reservations has to be counted anew, a bit each.
     recount: u32,
     /// Pools that clusters share, a bit each.
     shared: u32,
-    /// Engines that clients without a lock have while nobody holds them, a bit each.
+    /// Engines without a holder that clients without a lock have, a bit each.
     gated: u32,
     /// CPUs to kick when the current trap ends.
     kicks: CpuSet,
-    /// Threads whose choice may be another at the end of the current trap,
+    /// Threads that may choose another reservation at the end of the current trap.
     unsettled: List<ThreadId>,
-    /// and reservations whose runner may be.
+    /// Reservations that may get another runner at the end of the current trap.
     touched: List<ReservationId>,
     /// Engine locks and donation through devices are in force.
     managed: bool,
@@ -253,11 +254,11 @@ pub struct Kernel {
     here: CpuId,
     /// The reservation that pays for the trap in progress, if it is a timer interrupt that a thread has asked for.
     billed: Option<ReservationId>,
-    /// How many objects of each kind there are.
+    /// Number of objects of each kind.
     counts: Counts,
     cpus: Arena<Cpu, CpuId, CPUS>,
     threads: Arena<Thread, ThreadId, THREADS>,
-    /// How long each thread may be boosted: a budget of its own, beside what it runs on. Empty: never.
+    /// Account of each thread for its boosts: a budget beside that of its reservation. Empty: the thread is never boosted.
     boosts: Arena<Account, ThreadId, THREADS>,
     handles: Arena<HandleTable, ThreadId, THREADS>,
     derivations: Derivations<DERIVATIONS>,
@@ -282,21 +283,22 @@ pub struct Kernel {
     lives: Arena<lives::Life, ThreadId, LIVES>,
     /// The accounts of reservations whose jobs are early.
     set_aside: Arena<Account, ReservationId, SET_ASIDE>,
-    /// Engines whose device decides by keys,
+    /// Engines whose device decides by keys, a bit each.
     arbitrated: u32,
-    /// and those of them whose users' keys it is told.
+    /// Engines among the arbitrated ones whose device receives the keys of users, a bit each.
     keyed: u32,
-    /// The threads of these, a bit for each 64th.
+    /// Threads that use keyed engines, a bit for each 64th.
     keyed_threads: u64,
-    /// What the trap in progress is about, for the trace: a thread or an interrupt, as in the record of a thread that is woken; zero: neither.
+    /// Subject of the trap in progress, for the trace: a thread or an interrupt, as in the record of a thread that is woken;
+    /// zero: neither.
     cause: u32,
     /// Threads that may sleep, and end their jobs, while they hold something, a bit each.
     sleepers: [u32; THREADS.div_ceil(32)],
-    /// What tests have made it forget.
+    /// Faults that tests have planted.
     faults: planted::Faults,
 }
 
-/// How many objects of each kind a system has.
+/// Number of objects of each kind in a system.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
     cpus: usize,
@@ -396,7 +398,8 @@ impl Kernel {
         }
     }
 
-    /// The same if a fast path can, for callers that count. `None`: nothing has happened; use [`Kernel::slow_trap`].
+    /// Handles one trap by a fast path if one can, for callers that count. `None`: nothing has happened; use
+    /// [`Kernel::slow_trap`].
     pub fn fast_trap<M: Machine>(&mut self, machine: &mut M, cpu: CpuId, entry: Entry) -> Option<Outcome> {
         let outcome = if self.cpus[cpu].current().is_none() {
             self.fast_switch::<M, true>(machine, cpu, entry.trap, entry.at)
@@ -408,8 +411,8 @@ impl Kernel {
         Some(outcome)
     }
 
-    /// The same for a caller that knows whether the CPU idled, and names the kind of trap: what does not concern these
-    /// is not even compiled.
+    /// Handles one trap for a caller that knows whether the CPU idled, and names the kind of trap: code for other kinds is
+    /// not even compiled.
     #[inline(always)]
     pub fn trap_on<M: Machine, const IDLE: bool>(
         &mut self,
@@ -429,7 +432,7 @@ impl Kernel {
         self.slow_trap(machine, cpu, Entry { trap, at })
     }
 
-    /// The same by the slow path, which can do everything, and which the fast paths are compared with.
+    /// Handles one trap by the slow path, which can do everything, and with which the fast paths are compared.
     #[inline(never)]
     pub fn slow_trap<M: Machine>(&mut self, machine: &mut M, cpu: CpuId, entry: Entry) -> Outcome {
         if M::TRACE.keeps_schedule() {
@@ -446,7 +449,8 @@ impl Kernel {
                     if self.threads[thread].state() == object::State::Ready {
                         self.call_trap(machine, cpu, thread);
                     } else {
-                        // Another CPU has let it donate, and this one had yet to hear of it: it calls when it goes on.
+                        // Another CPU has let the thread donate, and this CPU had yet to hear of it: the thread repeats the call when it
+                        // goes on.
                         calls::again(machine, thread);
                     }
                 }

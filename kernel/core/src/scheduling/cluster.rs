@@ -1,4 +1,4 @@
-//! Clusters: which reservation is linked to which CPU, and the events that are to come.
+//! Clusters: links of reservations to CPUs, and the events that are to come.
 //!
 //! # Invariants
 //!
@@ -21,7 +21,7 @@ use crate::limits::{CPUS, THREADS, WAITING};
 pub struct Waiter {
     /// The index of the reservation.
     pub reservation: u16,
-    /// Whether its thread runs on a loan from others: then it pays for the time that counts.
+    /// Whether the thread of the reservation runs on a loan from others: then the reservation pays for the time that counts.
     pub runs_on_loan: bool,
     /// The part of the time since the cluster was counted last that does not count: for so long others with earlier keys have all CPUs.
     pub covered: Nanoseconds,
@@ -38,7 +38,7 @@ pub struct ClusterObject {
     pub(super) timeouts: Queue<THREADS>,
     /// Reservations that rest because their jobs wait for others.
     pub(super) waiting: Vec<Waiter, WAITING>,
-    /// The instant until which their waiting is counted.
+    /// The instant until which the waiting of these reservations is counted.
     pub(super) counted: Instant,
     /// The CPU whose timer serves both queues: the cluster's lowest.
     timekeeper: CpuId,
@@ -112,7 +112,7 @@ impl ClusterObject {
         self.timekeeper
     }
 
-    /// Queues a timeout that is not queued, and that is no earlier than what the timekeeper's timer is set to.
+    /// Queues a timeout that is not queued, and that is no earlier than the setting of the timekeeper's timer.
     #[inline(always)]
     pub(crate) fn push_timeout(&mut self, event: u16, at: Instant) {
         self.timeouts.push(event, Key::at(at));

@@ -2,11 +2,11 @@
 //!
 //! # Invariants
 //!
-//! 1. All time since a CPU entered service is booked once: to the kernel, to nobody, or to a reservation. So booking time and moving
-//!    `mark`, until when time is booked, is one step.
+//! 1. All time since a CPU entered service is booked once: to the kernel, to idling, or to a reservation. So booking time
+//!    and moving `mark`, until when time is booked, is one step.
 //! 2. A CPU whose plan has changed looks at it again before it returns to a thread.
 //!
-//! Fields are private. Reads are free for all; a change is one of the methods here, each of which says what has happened.
+//! Fields are private. Reads are free for all; a change is one of the methods here, each named after the event.
 
 use fusee_sched::time::{Instant, Nanoseconds};
 
@@ -140,7 +140,7 @@ impl Cpu {
         self.kernel
     }
 
-    /// The time booked to nobody.
+    /// The time booked to idling.
     #[must_use]
     #[inline]
     pub fn idle(&self) -> Nanoseconds {
@@ -198,7 +198,7 @@ impl Cpu {
 
     //--- Booking -------------------------------------------------------------------------------------------
 
-    /// Books `span` to nobody.
+    /// Books `span` to idling.
     #[inline(always)]
     pub(crate) fn book_idle(&mut self, span: Nanoseconds) {
         self.mark += span;
@@ -226,7 +226,7 @@ impl Cpu {
         self.charged += span;
     }
 
-    //--- What runs -----------------------------------------------------------------------------------------
+    //--- The running thread --------------------------------------------------------------------------------
 
     /// The registers of `thread` belong to the CPU from here on.
     #[inline(always)]
@@ -240,7 +240,8 @@ impl Cpu {
         core::mem::replace(&mut self.running, reservation)
     }
 
-    /// `payer` pays from here on, from its boost if it is `boosted`, and the CPU comes back at `next`. Returns what the timer must be set to, if that is new.
+    /// `payer` pays from here on, from its boost if it is `boosted`, and the CPU comes back at `next`. Returns the new
+    /// setting of the timer, if that changes.
     #[inline(always)]
     pub(super) fn leave_kernel(&mut self, payer: Payer, boosted: bool, next: Instant) -> Option<Instant> {
         self.payer = payer;
@@ -248,7 +249,8 @@ impl Cpu {
         self.arm(next)
     }
 
-    /// The CPU goes to `thread` on `reservation`, which is not boosted, until `next`. Returns what the timer must be set to, if that is new.
+    /// The CPU goes to `thread` on `reservation`, which is not boosted, until `next`. Returns the new setting of the timer,
+    /// if that changes.
     #[inline(always)]
     pub(super) fn switch_to(&mut self, thread: ThreadId, reservation: ReservationId, next: Instant) -> Option<Instant> {
         debug_assert!(!self.boosted, "fast switches know no boosts");

@@ -2,12 +2,12 @@
 //! for the next.
 //!
 //! Each function here either does exactly what the slow path ([`Kernel::slow_trap`]) would do, record for record and
-//! nanosecond for nanosecond, or declines and has changed nothing. What they have in common: one CPU and two
-//! threads are concerned, or one and an idle CPU; each thread runs on its own reservation, nobody waits for either, and no
-//! link of another CPU changes.
+//! nanosecond for nanosecond, or declines and has changed nothing. Common to all: one CPU and two threads are concerned,
+//! or one thread and an idle CPU; each thread runs on its own reservation, neither has a donor, and no link of another
+//! CPU changes.
 //!
-//! Declined is everything else: budgets that are used up, deadlines on waiting, boosts, a thread or a reservation that
-//! another CPU still has.
+//! All other traps are declined: exhausted budgets, deadlines on waiting, boosts, a thread or a reservation that another
+//! CPU still has.
 
 use fusee_abi::call::{Call, DEADLINE, GIVEN, NEVER, NUMBER, TOKEN, rights};
 use fusee_abi::trace::Event;
@@ -21,7 +21,7 @@ use crate::machine::late_kick;
 use crate::object::{Object, Payer, State};
 use crate::{Kernel, Machine, Outcome, Trap};
 
-/// What runs on a CPU, and should.
+/// The thread and reservation of a CPU whose plan is in force.
 #[derive(Clone, Copy, Debug)]
 struct Running {
     thread: ThreadId,
@@ -29,7 +29,7 @@ struct Running {
     cluster: ClusterId,
 }
 
-/// What a CPU does, if that is what it should do.
+/// The plan of a CPU, if it is in force.
 #[derive(Clone, Copy, Debug)]
 enum Plan {
     Busy(Running),
@@ -57,7 +57,7 @@ impl Kernel {
         }
     }
 
-    /// The same for what is rarer: apart, so that the others need fewer registers.
+    /// Handles traps that are rarer: apart from [`Kernel::fast_switch`], so that the others need fewer registers.
     #[inline(always)]
     pub(crate) fn fast_rare<M: Machine>(&mut self, machine: &mut M, cpu: CpuId, trap: Trap) -> Option<Outcome> {
         let Trap::Syscall = trap else { return None };
@@ -85,9 +85,9 @@ impl Kernel {
         }
     }
 
-    //--- What happens --------------------------------------------------------------------------------------
+    //--- Events --------------------------------------------------------------------------------------------
 
-    /// `signal`, where nobody waits or the waiter preempts the caller.
+    /// `signal` without a waiter, or with a waiter that preempts the caller.
     #[inline(always)]
     fn fast_signal<M: Machine>(&mut self, machine: &mut M, cpu: CpuId, running: Running) -> Option<Outcome> {
         let general = &machine.registers(running.thread).general;
@@ -153,7 +153,7 @@ impl Kernel {
         Some(self.hand_over(machine, cpu, plan, server, new, now))
     }
 
-    /// A line fired whose waiter preempts what runs.
+    /// An interrupt line fired, and its waiter preempts the running thread.
     #[inline(always)]
     fn fast_interrupt<M: Machine, const IDLE: bool>(
         &mut self,
@@ -179,7 +179,7 @@ impl Kernel {
         Some(self.hand_over(machine, cpu, plan, waiter, new, now))
     }
 
-    /// The timer fired because the sleep of a thread is over, which preempts what runs. Nothing else is due.
+    /// The timer fired because the sleep of a thread is over, which preempts the running thread. Nothing else is due.
     #[inline(always)]
     fn fast_timeout<M: Machine, const IDLE: bool>(
         &mut self,
@@ -201,7 +201,7 @@ impl Kernel {
         let State::Sleeping = self.threads[sleeper].state() else { return None };
         let (new, span) = (self.may_preempt(cpu, plan, sleeper, at)?, self.affordable(cpu, plan, at)?);
         if self.reservations[new].account().left < Nanoseconds(LONGEST_PATH) {
-            // It pays for this interrupt, and may not be able to.
+            // The reservation pays for this interrupt, and may not be able to.
             return None;
         }
         self.book(cpu, plan, span);
@@ -214,7 +214,7 @@ impl Kernel {
         Some(self.hand_over(machine, cpu, plan, sleeper, new, now))
     }
 
-    /// `wait` for ever on a notification that nobody is bound to, where another thread is ready.
+    /// `wait` for ever on a notification that no thread is bound to, while another thread is ready.
     #[inline(always)]
     fn fast_wait<M: Machine>(&mut self, machine: &mut M, cpu: CpuId, running: Running) -> Option<Outcome> {
         let general = &machine.registers(running.thread).general;
@@ -280,10 +280,10 @@ impl Kernel {
         Some(self.hand_over(machine, cpu, plan, thread, new, now))
     }
 
-    //--- What must hold ------------------------------------------------------------------------------------
+    //--- Conditions ----------------------------------------------------------------------------------------
 
-    /// What `cpu` does, if its plan is in force: nothing if it is `IDLE`; else it runs a thread that nobody waits for on its
-    /// own reservation, which is linked there.
+    /// The plan of `cpu`, if it is in force: to idle if `IDLE`; otherwise to run a thread without donors on its own
+    /// reservation, which is linked there.
     #[inline(always)]
     fn plan<const IDLE: bool>(&self, cpu: CpuId) -> Option<Plan> {
         let state = &self.cpus[cpu];
@@ -303,7 +303,7 @@ impl Kernel {
             _ => return None,
         };
         let (object, own) = (&self.threads[thread], &self.reservations[reservation]);
-        // Whatever ends one of these asks the CPU to reschedule.
+        // Any event that ends one of these conditions asks the CPU to reschedule.
         debug_assert!(matches!(object.state(), State::Ready) && own.runner() == Some(thread) && !own.is_boosted());
         let runs = own.owner() == Some(thread) && object.waits().is_alone();
         runs.then_some(Plan::Busy(Running { thread, reservation, cluster }))
@@ -368,7 +368,7 @@ impl Kernel {
         (span < left).then_some(span)
     }
 
-    //--- What is done --------------------------------------------------------------------------------------
+    //--- Actions -------------------------------------------------------------------------------------------
 
     /// Books `span`, which is [`Kernel::affordable`].
     #[inline(always)]
@@ -394,7 +394,8 @@ impl Kernel {
         now
     }
 
-    /// Books the rest of a timer interrupt to `payer`, whose thread has asked for it, and which has enough left. Returns the time.
+    /// Books the rest of a timer interrupt to `payer`, whose thread has asked for it, and which has enough budget left.
+    /// Returns the time.
     #[inline(always)]
     fn book_timeout<M: Machine>(&mut self, machine: &mut M, cpu: CpuId, payer: ReservationId) -> Instant {
         let now = machine.now();
@@ -421,7 +422,7 @@ impl Kernel {
         self.trace(machine, Event::Resume, Some(thread), self.cause, 0);
     }
 
-    /// `waiter` runs on `new` from here on, and that is linked in place of what was there.
+    /// `waiter` runs on `new` from here on, and `new` is linked in place of the reservation that was linked there.
     #[inline(always)]
     fn displace(&mut self, cpu: CpuId, plan: Plan, waiter: ThreadId, new: ReservationId) {
         self.threads[waiter].waits_mut().choose_own(Some(new));

@@ -2,10 +2,10 @@
 //!
 //! # The hand-over
 //!
-//! A runner that is still `on` another CPU cannot be taken: that CPU is kicked, and meanwhile the earliest
-//! ready reservation runs here, unlinked. The other CPU records the thread `off` as it leaves it, and kicks
-//! back. So it is with a reservation that another CPU still runs on: what that CPU used is not booked yet, so
-//! nobody knows what is left.
+//! A runner that is still `on` another CPU cannot be taken: that CPU is kicked, and meanwhile the earliest ready
+//! reservation runs here, unlinked. The other CPU records the thread `off` as it leaves it, and kicks back. A reservation
+//! that another CPU still runs on is treated alike: the time that CPU used is not booked yet, so the budget that is left
+//! is not known.
 
 use fusee_abi::trace::Event;
 use fusee_sched::cpu::{CpuId, CpuSet};
@@ -16,9 +16,10 @@ use crate::object::{Payer, State};
 use crate::{Kernel, Machine, Outcome};
 
 impl Kernel {
-    /// Ends a trap on `cpu`: settles what it has changed, and says what to run, when to come back, whom to kick.
+    /// Ends a trap on `cpu`: settles its changes, and returns the thread to run, the setting of the timer, and the CPUs to
+    /// kick.
     pub(crate) fn reschedule<M: Machine>(&mut self, machine: &mut M, cpu: CpuId) -> Outcome {
-        // 1. Book the time up to here; this may throttle what ran. Then everything is known that decides who runs.
+        // 1. Book the time up to here; this may throttle the running reservation. Then all inputs of the choice are known.
         let now = machine.now();
         self.charge(machine, cpu, now);
         if let Some(payer) = self.billed.take() {
@@ -55,7 +56,7 @@ impl Kernel {
             self.trace_run(machine, Event::RunOn, thread, reservation);
         }
         self.run_on(cpu, choice.map(|(_, reservation)| reservation));
-        // 3. What pays from here, and until when.
+        // 3. Find the account that pays from here on, and the limit of its time.
         let mut boosted = false;
         let (payer, mut next) = match choice {
             Some((thread, reservation)) => {
@@ -111,7 +112,8 @@ impl Kernel {
         other(self.threads[thread].on()).or(other(self.reservations[reservation].on()))
     }
 
-    /// From here on `cpu` runs on `reservation`. The one it ran on before is booked; who waits for it is told.
+    /// From here on `cpu` runs on `reservation`. The reservation before has been booked; the CPU to which it is linked is
+    /// kicked.
     fn run_on(&mut self, cpu: CpuId, reservation: Option<ReservationId>) {
         let before = self.cpus[cpu].run_on(reservation);
         if before == reservation {
@@ -132,7 +134,7 @@ impl Kernel {
         }
     }
 
-    /// Records that `old` no longer runs on `cpu`, and tells the CPU that waits for it.
+    /// Records that `old` no longer runs on `cpu`, and kicks the CPU that waits for it.
     fn put_off<M: Machine>(&mut self, machine: &mut M, cpu: CpuId, old: ThreadId) {
         self.threads[old].leave(cpu);
         self.trace(machine, Event::SwitchAway, Some(old), 0, 0);

@@ -8,7 +8,7 @@
 //! 3. A reservation that is throttled for want of budget is refilled when its account says so.
 //! 4. While a job is early, its reservation is of class service, and the job's release is planned.
 //!
-//! Fields are private. Reads are free for all; a change is one of the methods here, each of which says what has happened.
+//! Fields are private. Reads are free for all; a change is one of the methods here, each named after the event.
 //!
 //! Not here: the account itself (`sched::account`), and what follows from a change (`budgets`, `jobs`, `resting`).
 
@@ -406,7 +406,7 @@ impl Reservation {
         self.touched.next()
     }
 
-    //--- Who runs ------------------------------------------------------------------------------------------
+    //--- Runners -------------------------------------------------------------------------------------------
 
     /// The reservation's runner is `runner` from here on. For `schedule`, and fast switches, which change the links with it.
     #[inline(always)]
@@ -484,7 +484,7 @@ impl Reservation {
         self.draw_time(span)
     }
 
-    /// Charges CPU time that is less than what is left.
+    /// Charges CPU time that is less than the budget left.
     #[inline(always)]
     pub(crate) fn charge_affordable(&mut self, span: Nanoseconds) {
         self.charged += span;
@@ -559,7 +559,7 @@ impl Reservation {
         self.throttled = false;
     }
 
-    /// The budget starts over at `at`, whatever was used of it.
+    /// The budget starts over at `at`, however much of it was used.
     #[inline]
     pub(crate) fn restart_budget(&mut self, at: Instant) {
         self.account.restart(at);

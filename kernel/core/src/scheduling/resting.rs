@@ -1,28 +1,30 @@
 //! Suspension is paid for: a job that was suspended gets no more of any interval than its reservation's demand bound.
 //!
-//! A real-time reservation that has budget and no runner *rests*: its thread is suspended, and nothing that it waits for can run
-//! on its behalf. Budget that is saved so must not be spent behind a key that became old meanwhile; otherwise a job could sleep
-//! until just before its deadline, and then run for its whole budget before all others.
+//! A real-time reservation that has budget and no runner *rests*: its thread is suspended, and no thread that it waits
+//! for can run on its behalf. Budget saved in this way must not be spent behind a key that became old meanwhile.
+//! Otherwise a job could sleep until just before its deadline, and then run for its whole budget before all others.
 //!
 //! # The rule
 //!
-//! 1. A reservation that rested and has a runner again goes on with what is left, as a chunk of its account that is released at
-//!    that instant (`sched::account`): with the key of a job released then. It is *renewed*.
-//! 2. A job may be suspended for so long as its reservation's *allowance* says, and keeps its key. The analysis counts that
-//!    as execution (suspension-oblivious analysis). What counts is time during which the reservation would be linked if it
-//!    had a runner: while others with earlier keys have all CPUs, a job loses nothing by waiting. A job that is suspended by allowance has
-//!    a CPU, too, as the analysis sees it.
-//! 3. A job that waits for others (a lock, a token, a server, a bound notification) loses its key by what counts only, even without
-//!    an allowance. A job without an allowance that sleeps or waits for an unbound notification is renewed in any case.
-//! 4. A job whose thread runs on what a donor lends pays for that time, as far as it counts, from its own budget, too: otherwise
-//!    it would have all of it left behind its old key.
+//! 1. A reservation that rested and has a runner again goes on with the budget left, as a chunk of its account that is
+//!    released at that instant (`sched::account`): with the key of a job released then. The reservation is *renewed*.
+//! 2. A job may be suspended for as long as the *allowance* of its reservation, and keeps its key. The analysis counts
+//!    this suspension as execution (suspension-oblivious analysis). Time counts while the reservation would be linked if
+//!    it had a runner: while others with earlier keys have all CPUs, a job loses nothing by waiting. To the analysis, a
+//!    job that is suspended by allowance has a CPU, too.
+//! 3. A job that waits for others (a lock, a token, a server, a bound notification) loses its key only by time that
+//!    counts, even without an allowance. A job without an allowance that sleeps or waits for an unbound notification is
+//!    renewed in any case.
+//! 4. A job whose thread runs on a loan from a donor pays for that time, as far as it counts, from its own budget, too.
+//!    Otherwise the job would have all of that budget left behind its old key.
 //!
-//! 5. A reservation that is lent again after less than [`TRIFLE`] keeps its key, and pays for that time from its budget. Otherwise
-//!    a thread with two donors would go from one to the other each nanosecond: while it runs on one, the other rests.
+//! 5. A reservation that is lent again after less than [`TRIFLE`] keeps its key, and pays for that time from its budget.
+//!    Otherwise a thread with two donors would go from one to the other each nanosecond: while it runs on one, the other
+//!    rests.
 //!
-//! Renewal changes a key, so threads that chose the reservation choose again (`settling`). That is done for a few in a trap; for one
-//! more the old key is good for a nanosecond: then the budget is used up, as far as that
-//! key is concerned, and what is left comes back with the key of a job released when it resumed.
+//! Renewal changes a key, so threads that chose the reservation choose again (`settling`). A trap renews only a few
+//! reservations. For any further one the old key is good for a nanosecond: then the budget is used up, as far as that key
+//! is concerned, and the rest comes back with the key of a job released when it resumed.
 //!
 //! # Invariants
 //!
@@ -30,7 +32,8 @@
 //! R2. A reservation is in the list `waiting` of its cluster at most once, and only while it rests.
 //! R3. That list is in order of keys.
 //!
-//! The list has room for [`WAITING`](crate::limits::WAITING) reservations of a cluster. One that finds no room is renewed as if it slept.
+//! The list has room for [`WAITING`](crate::limits::WAITING) reservations of a cluster. A reservation that finds no room
+//! is renewed as if its thread slept.
 //!
 //! # Source
 //!
@@ -45,8 +48,8 @@ use crate::limits::CPUS;
 use crate::object::{State, Waiter};
 use crate::{Kernel, Planted};
 
-/// What a reservation that is lent again may have owed and pays with its budget instead of its key. A trap that changes keys
-/// takes a few microseconds; with this no reservation is renewed in two of them that follow each other.
+/// The most suspension that a reservation that is lent again pays with its budget instead of its key. A trap that changes
+/// keys takes a few microseconds; with this no reservation is renewed in two of them that follow each other.
 pub(crate) const TRIFLE: Nanoseconds = Nanoseconds(50_000);
 
 impl Kernel {
@@ -82,8 +85,8 @@ impl Kernel {
         }
     }
 
-    /// `reservation` rests no longer, if it did: it has a runner, or no budget, or its job is over. Says what it owes: how long it was
-    /// suspended beyond its allowance. A renewal settles that, too.
+    /// `reservation` rests no longer, if it did: it has a runner, or no budget, or its job is over. Returns the time it owes,
+    /// by which its suspension exceeded its allowance. A renewal settles this debt, too.
     #[inline(never)]
     pub(crate) fn leave_rest(&mut self, reservation: ReservationId) -> Nanoseconds {
         let since = self.reservations[reservation].end_rest();
@@ -105,7 +108,7 @@ impl Kernel {
 
     fn owed_since(&self, reservation: ReservationId, since: Instant, is_listed: bool) -> Nanoseconds {
         let object = &self.reservations[reservation];
-        // A CPU that has yet to hear that it has no runner has paid from it meanwhile.
+        // A CPU that has yet to hear that the reservation has no runner has paid from it meanwhile.
         if object.on().is_some() || self.forgets(Planted::NoRuleAtWakeUp) {
             return Nanoseconds::ZERO;
         }
@@ -115,8 +118,8 @@ impl Kernel {
         }
     }
 
-    /// `reservation`, whose next job was released while its thread was at the one before, has rested: that thread ran on what others lent.
-    /// Then its budget is from now on, however old the release is.
+    /// `reservation`, whose next job was released while its thread was at the one before, has rested, because that thread ran
+    /// on loans. Its budget is released now, however old the release of the job is.
     pub(crate) fn end_rest_late(&mut self, reservation: ReservationId) {
         let since = self.reservations[reservation].rests();
         if since < self.now && !self.forgets(Planted::NoRuleAtWakeUp) {
@@ -125,7 +128,7 @@ impl Kernel {
         }
     }
 
-    /// Takes `time` from the budget of `reservation`, and leaves a nanosecond. What is more is suspension that is not allowed.
+    /// Takes `time` from the budget of `reservation`, and leaves a nanosecond. The excess is suspension that is not allowed.
     fn draw(&mut self, reservation: ReservationId, time: Nanoseconds) {
         let object = &mut self.reservations[reservation];
         let drawn = object.draw_all_but_one(time);
@@ -135,7 +138,7 @@ impl Kernel {
         }
     }
 
-    /// Books what has counted since the last time in `cluster`. What counts from now on is found out at the end of the trap.
+    /// Books the time that has counted since the last time in `cluster`. Waiters are counted anew at the end of the trap.
     #[inline(never)]
     fn book_rests(&mut self, cluster: ClusterId) {
         self.recount |= 1 << cluster.index();
@@ -156,11 +159,13 @@ impl Kernel {
         }
     }
 
-    /// Books what has counted since the last time in `cluster`, and finds out what counts from now on.
+    /// Books the time that has counted since the last time in `cluster`, and determines for each waiter the time that will
+    /// count.
     #[inline(never)]
     fn count(&mut self, cluster: ClusterId) {
         self.book_rests(cluster);
-        // Until when those before are executed or suspended by allowance, the latest first. There are no more CPUs to wait for.
+        // Instants until which the waiters before are executed or suspended by allowance, the latest first. There are no more
+        // CPUs to wait for.
         let mut ends = [Nanoseconds::ZERO; CPUS];
         let mut free = self.clusters[cluster].schedule.cpu_count();
         let cpus = free;
@@ -170,7 +175,7 @@ impl Kernel {
             if free > 0 {
                 free = self.clusters[cluster].schedule.free_behind(object.key());
             }
-            // Behind one that all CPUs are taken from they are taken from all.
+            // If all CPUs are taken from one waiter, they are taken from all behind it.
             let Some(last) = free.checked_sub(1) else {
                 if let Some(waiter) = self.clusters[cluster].waiting.get_mut(place) {
                     waiter.covered = Nanoseconds(u64::MAX);
@@ -234,8 +239,8 @@ impl Kernel {
         }
     }
 
-    /// The same in all clusters in which a reservation waits for others and anything has changed that it depends on: runners, keys,
-    /// budgets. At the end of each trap on the slow path.
+    /// Counts anew in all clusters in which a reservation waits for others and its inputs have changed: runners, keys,
+    /// budgets. Called at the end of each trap on the slow path.
     #[inline(always)]
     pub(crate) fn count_all(&mut self) {
         if self.resting & self.recount != 0 {

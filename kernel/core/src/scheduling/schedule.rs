@@ -1,7 +1,8 @@
-//! Plans: which reservation has a runner, what is linked to which CPU, and which events are to come.
+//! Plans: the runner of each reservation, its link to a CPU, and the events to come.
 //!
-//! Anything that changes a plan comes to [`Kernel::set_runner`] or [`Kernel::compete`]; those change links and
-//! ask CPUs to reschedule: the current one does as its trap ends, another one is kicked. [`Kernel::reschedule`] ends every trap by these plans.
+//! All changes of a plan come to [`Kernel::set_runner`] or [`Kernel::compete`]. These functions change links and ask CPUs
+//! to reschedule: the current one does as its trap ends, another one is kicked. [`Kernel::reschedule`] ends every trap by
+//! these plans.
 
 use fusee_sched::cpu::CpuId;
 use fusee_sched::key::{Class, Key};
@@ -11,8 +12,8 @@ use crate::id::{ClusterId, ReservationId, ThreadId};
 use crate::object::Cpu;
 use crate::{Kernel, Planted};
 
-/// Whether the first event of a queue moved forward: then its timekeeper must set its timer anew. One that
-/// moved back costs at most a timer that fires for nothing.
+/// Whether the first event of a queue moved forward: then its timekeeper must set its timer anew. An event that moved
+/// back costs at most a timer that fires for nothing.
 fn earlier(first: Option<Key>, before: Option<Key>) -> bool {
     first.is_some_and(|first| before.is_none_or(|before| first.instant() < before.instant()))
 }
@@ -116,7 +117,8 @@ impl Kernel {
         Key::real_time(object.point().of_job(release), object.tie())
     }
 
-    /// The key of what `reservation` has left: that of a job released with it, or the last place in the queue of its class.
+    /// The key of the budget left of `reservation`: that of a job released with it, or the last place in the queue of its
+    /// class.
     #[inline(never)]
     pub(crate) fn fresh_key(&mut self, reservation: ReservationId) -> Key {
         let object = &self.reservations[reservation];
@@ -178,7 +180,7 @@ impl Kernel {
         }
     }
 
-    /// Takes back what [`Kernel::plan_timeout`] planned. The timekeeper's timer may fire for nothing.
+    /// Cancels a timeout planned by [`Kernel::plan_timeout`]. The timekeeper's timer may fire for nothing.
     pub(crate) fn cancel_timeout(&mut self, thread: ThreadId) {
         if !self.threads[thread].is_timed() {
             return;

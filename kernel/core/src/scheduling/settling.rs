@@ -1,16 +1,17 @@
-//! Which thread runs on which reservation: settled once a trap, for all that has changed.
+//! Settling: each thread chooses a reservation and each reservation gets its runner, once a trap, for all changes
+//! together.
 //!
-//! Whatever a trap does marks threads that may have to choose another reservation ([`Kernel::unsettle`]), and reservations whose
-//! runner may be another ([`Graph::touch`]), or whose next event is at another instant. At the end the threads choose; then the reservations
-//! get their runners, and their events are queued. Choices in between are made by nobody, so a reservation that goes from a server to its
-//! next client and back stays where it is linked.
+//! A trap marks threads that may have to choose another reservation ([`Kernel::unsettle`]), and reservations whose runner
+//! may be another ([`Graph::touch`]), or whose next event is at another instant. At the end the threads choose; then the
+//! reservations get their runners, and their events are queued. No thread chooses in between, so a reservation that goes
+//! from a server to its next client and back stays where it is linked.
 //!
-//! A reservation that has rested is renewed here, before it has a runner again (`resting`). Its key changes with
-//! that, so those who chose it choose again.
+//! A reservation that has rested is renewed here, before it has a runner again (`resting`). Renewal changes its key, so
+//! the threads that chose it choose again.
 //!
 //! # Invariants
 //!
-//! 1. What a ready or donating thread has chosen is what the rule says.
+//! 1. A ready or donating thread has chosen the reservation that the rule names.
 //! 2. A reservation's runner is the ready thread at the end of the chain that chose it, if there is one.
 //! 3. Between traps nothing is marked.
 
@@ -63,8 +64,9 @@ impl Kernel {
         }
     }
 
-    /// If several reservations have changed, those without a runner go first: otherwise one that comes would push another from its CPU, for
-    /// which there is room in a moment elsewhere. So do those whose runner goes on with another reservation, which it can do where it is.
+    /// Ends links before others begin, if several reservations have changed. Reservations without a runner go first:
+    /// otherwise a reservation that comes would push another from its CPU, for which there is room in a moment elsewhere.
+    /// Reservations whose runner goes on with another reservation go first, too: it can do so where it is.
     #[inline]
     fn end_links(&mut self) {
         let mut at = self.touched.first();
@@ -94,7 +96,7 @@ impl Kernel {
         (self.threads[end].state() == State::Ready).then_some(end)
     }
 
-    /// `thread` chooses, and everybody whom it donates to.
+    /// `thread` chooses, and so does each thread up the chain of its donees.
     #[inline(always)]
     fn choose_anew(&mut self, thread: ThreadId) {
         let object = &self.threads[thread];
@@ -102,7 +104,7 @@ impl Kernel {
             propagation::settle(self, thread);
             return;
         }
-        // There is no choice: it runs on its own reservation, if that has budget.
+        // There is no choice: the thread runs on its own reservation, if that has budget.
         let before = object.chosen();
         let own = object.own().filter(|reservation| !self.reservations[*reservation].is_throttled());
         self.threads[thread].waits_mut().choose_own(own);
@@ -116,7 +118,8 @@ impl Kernel {
         }
     }
 
-    /// Gives `reservation` the runner it should have; but one that is renewed, and may not be chosen after that, is touched again.
+    /// Gives `reservation` the runner it should have. A reservation that is renewed, and may not be chosen after that, is
+    /// touched again instead.
     fn find_runner(&mut self, reservation: ReservationId, renewals: &mut usize) {
         if self.reservations[reservation].is_unplanned() {
             self.plan_event(reservation);
@@ -133,7 +136,7 @@ impl Kernel {
             return;
         }
         self.set_runner(reservation, Some(runner));
-        // Keys are compared within a cluster: whom a thread keeps waiting from another, it serves above all keys of its
+        // Keys are compared within a cluster. A thread therefore serves a waiting thread of another cluster above all keys of its
         // own, for as long as a service may take.
         let is_boosted = self.reservations[reservation].is_boosted();
         if (is_boosted || self.threads[runner].waits().is_urgent())
@@ -143,8 +146,8 @@ impl Kernel {
         }
     }
 
-    /// Whether `thread`, which runs on something that is boosted or not, is to be: its boost is an account, of `service_max` in each
-    /// `service_period`. It begins a chunk when a boost does.
+    /// Whether `thread`, whose reservation is boosted if `is_boosted`, is to run boosted from here on. Its boosts draw from
+    /// an account, of `service_max` in each `service_period`. A chunk of this account begins when a boost does.
     #[cold]
     fn may_be_boosted(&mut self, thread: ThreadId, is_boosted: bool) -> bool {
         if !self.threads[thread].waits().is_urgent() {
@@ -157,8 +160,9 @@ impl Kernel {
         !boost.is_dry()
     }
 
-    /// `reservation` rests no longer: `runner` shall run on it. If it owes anything, it is as if it were released now, with what is left;
-    /// but a trifle of what is lent is paid for. Says whether it is to be chosen again first, for its key has changed.
+    /// `reservation` rests no longer: `runner` shall run on it. A reservation that owes time is renewed, as if it were
+    /// released now, with the budget left; but a loan pays for a trifle. Returns whether the reservation is to be chosen
+    /// again first, for its key has changed.
     #[inline(never)]
     fn end_rest(&mut self, reservation: ReservationId, runner: ThreadId, renewals: &mut usize) -> bool {
         let owed = self.leave_rest(reservation);

@@ -1,15 +1,16 @@
-//! Threads: what each one is doing, which CPU has its registers, what it holds, and its job.
+//! Threads: the activity, the CPU, the holds and the job of each.
 //!
 //! # Invariants
 //!
-//! 1. A thread's state is written by `waiting` alone, a child of this module; so what follows from it is marked there. Reply slots are written by `replies` alone, another child.
+//! 1. A thread's state is written by `waiting` alone, a child of this module; so its consequences are marked there. Reply
+//!    slots are written by `replies` alone, another child.
 //! 2. The registers of a thread belong to one CPU at a time: it enters a CPU only while it is on none.
-//! 3. `holds` counts its engines and tokens, `requests` its tokens and its requests for tokens, and `losses` its engines that were taken away.
-//!    They change by one with each of these.
+//! 3. `holds` counts the engines and tokens of a thread, `requests` its tokens and its requests for tokens, and `losses`
+//!    its engines that were taken away. They change by one with each of these.
 //!
-//! Fields are private. Reads are free for all; a change is one of the methods here, each of which says what has happened.
+//! Fields are private. Reads are free for all; a change is one of the methods here, each named after the event.
 //!
-//! Not here: on whose reservation a thread runs (`donation`).
+//! Not here: the choice of the reservation on which a thread runs (`donation`).
 
 use fusee_locking::propagation::Node;
 use fusee_sched::cpu::CpuId;
@@ -35,7 +36,7 @@ pub enum State {
     Ready,
     /// A server with nothing to do.
     Receiving(EndpointId),
-    /// A client queued at an endpoint whose server is busy.
+    /// A client queued at an endpoint of a busy server.
     Calling(EndpointId),
     /// A client whose request was received; the reply is due from `server`, through its reply slot `slot`.
     AwaitingReply {
@@ -55,23 +56,24 @@ pub enum State {
         /// The chain of threads it would have to wait for is too long: its wait ends at the timekeeper's next turn.
         refused: bool,
     },
-    /// A thread that lends its reservation, until the job that it would push from the CPUs has no request any more. It waits for nothing else.
+    /// A thread that lends its reservation, until the job that it would push from the CPUs has no request any more. Such a
+    /// thread waits for nothing else.
     Donating,
     /// A thread that asks for a token of a pool that clusters share, as soon as it may.
     AwaitingTurn {
-        /// Its use of the pool.
+        /// The thread's use of the pool.
         user: PoolUserId,
-        /// It may ask now, and the timekeeper has been told.
+        /// Whether the thread may ask now, and the timekeeper has been notified.
         due: bool,
     },
     /// A thread that waits for a token.
     AwaitingToken {
-        /// Its use of the pool.
+        /// The thread's use of the pool.
         user: PoolUserId,
-        /// The chain of those it would have to wait for is too long: its wait ends at the timekeeper's next turn.
+        /// The chain of threads it would have to wait for is too long: its wait ends at the timekeeper's next turn.
         refused: bool,
     },
-    /// A thread whose job is complete, and that waits for the next release.
+    /// A thread that waits for the next release after its job has completed.
     BetweenJobs,
     /// A thread that waits for a time.
     Sleeping,
@@ -191,7 +193,7 @@ impl Thread {
         self.timed
     }
 
-    /// The cluster whose timekeeper watches the thread's timeouts.
+    /// The cluster of the timekeeper that watches the thread's timeouts.
     #[must_use]
     #[inline]
     pub fn cluster(&self) -> Option<ClusterId> {
@@ -282,7 +284,7 @@ impl Thread {
         self.holds
     }
 
-    /// The number of engines that were taken from the thread, and whose loss it has not heard of.
+    /// The number of engines that were taken from the thread without its knowledge so far.
     #[must_use]
     #[inline]
     pub fn losses(&self) -> u8 {

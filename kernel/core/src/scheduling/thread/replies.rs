@@ -12,7 +12,7 @@ use crate::id::{LoanId, ThreadId};
 use crate::limits::REPLY_SLOTS;
 use crate::scheduling::thread::Thread;
 
-/// One request whose reply is due, or a free place for one.
+/// A place for one request until its reply: taken while the reply is due, free otherwise.
 #[derive(Clone, Copy, Debug)]
 pub struct ReplySlot {
     client: Option<ThreadId>,

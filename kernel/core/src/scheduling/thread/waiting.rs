@@ -1,6 +1,6 @@
 //! Waiting: the one door through which a thread is suspended, and becomes ready again.
 //!
-//! What follows from either, for those whom it donates to, is settled at the end of the trap (`settling`).
+//! The consequences for the donees of the thread are settled at the end of the trap (`settling`).
 
 use fusee_abi::Error;
 use fusee_abi::call::{DEADLINE, NUMBER};
@@ -15,13 +15,13 @@ use crate::{Kernel, Machine, Planted};
 impl Kernel {
     //--- The two writers of a thread's state -------------------------------------------------------------
 
-    /// `thread` does not execute from here on. For [`Kernel::block`], and for fast paths, which know what follows.
+    /// `thread` does not execute from here on. For [`Kernel::block`], and for fast paths, which know the consequences.
     #[inline(always)]
     pub(crate) fn suspend(&mut self, thread: ThreadId, state: State) {
         self.threads[thread].state = state;
     }
 
-    /// `thread` may execute from here on. For [`Kernel::resume`], for boot, and for fast paths, which know what follows.
+    /// `thread` may execute from here on. For [`Kernel::resume`], for boot, and for fast paths, which know the consequences.
     #[inline(always)]
     pub(crate) fn make_ready(&mut self, thread: ThreadId) {
         self.threads[thread].state = State::Ready;
@@ -29,15 +29,15 @@ impl Kernel {
 
     //--- The door ----------------------------------------------------------------------------------------
 
-    /// `thread` is suspended from here on, as `state` says, and donates to `donee`; or it is suspended already, for something else
-    /// from here on, and donates to whom it did.
+    /// `thread` is suspended in `state` from here on, and donates to `donee`. A thread that is suspended already is suspended
+    /// for another reason from here on; without a `donee` it donates to the same thread as before.
     #[inline]
     pub(crate) fn block(&mut self, thread: ThreadId, state: State, donee: Option<ThreadId>) {
         self.suspend(thread, state);
         if let Some(donee) = donee {
             propagation::wait_for(self, thread, donee);
         }
-        // That settles the donee, too.
+        // Settling the thread settles the donee, too.
         self.unsettle(thread);
     }
 
@@ -50,10 +50,10 @@ impl Kernel {
         self.unsettle(thread);
     }
 
-    /// The same, and its call returns this result, if a call is what it waits with.
+    /// Resumes `thread`, and its call returns `result`, if a call is its way of waiting.
     #[inline(never)]
     pub(crate) fn wake<M: Machine>(&mut self, machine: &mut M, thread: ThreadId, result: Result<(), Error>) {
-        // Who waits with a store makes it again.
+        // A thread that waits with a store makes the store again.
         if self.threads[thread].store().is_some() {
             self.threads[thread].end_store();
         } else {

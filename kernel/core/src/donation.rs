@@ -1,11 +1,11 @@
-//! The donor set: on whose reservation a thread runs.
+//! The donor set: the choice of the reservation on which a thread runs.
 //!
 //! A thread's donors are the threads suspended on it: callers being served or queued, waiters for an engine
 //! it holds, waiters for an event it will signal. The rule by which it chooses one reservation, its own or one that a
 //! donor lends, is `locking::propagation`; key and charge come from the same one. A thread that runs never donates.
 //!
-//! Here the rule meets threads and reservations. Whatever changes an edge, a budget or a key marks the threads that may have to choose
-//! anew; `settling` lets them, at the end of the trap.
+//! Here the rule meets threads and reservations. Any change of an edge, a budget or a key marks the threads that may have
+//! to choose anew; `settling` lets them choose, at the end of the trap.
 
 mod inside;
 pub(crate) mod keys;
@@ -63,14 +63,15 @@ pub(crate) fn node_index(thread: ThreadId) -> u16 {
 }
 
 impl Kernel {
-    /// Something has changed that the choice of `thread` depends on, or whether it may run on what it has chosen.
+    /// Marks `thread` after a change on which its choice depends, or its permission to run on the chosen reservation.
     #[inline]
     pub(crate) fn unsettle(&mut self, thread: ThreadId) {
         self.threads[thread].mark(thread, &mut self.unsettled);
     }
 
-    /// The key `thread` queues with for a lock or a server. Service and background threads of one class are
-    /// equal here, so that they queue by arrival: their turns say who ran last, not who waits longest.
+    /// The key with which `thread` queues for a lock or a server. Service and background threads of one class are
+    /// equal here, so that they queue by arrival: their turns show the order in which they ran, not the length of their
+    /// waits.
     pub(crate) fn waiting_key(&self, thread: ThreadId) -> Key {
         self.queue_key(self.threads[thread].chosen())
     }
@@ -102,7 +103,7 @@ impl Kernel {
         if let Some(target) = propagation::stop_waiting(self, donor)
             && self.threads[target].state() != State::Stopped
         {
-            // Nothing runs on what the dead would choose, and many may wait for it.
+            // No thread runs on the choice of a dead one, and many may wait for it.
             self.unsettle(target);
         }
     }

@@ -1,4 +1,4 @@
-//! Handles: what a task may name, copies of handles, and handles in messages.
+//! Handles: names of objects, copies of handles, and handles in messages.
 
 pub mod derivation;
 pub(crate) mod grants;

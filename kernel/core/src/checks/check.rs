@@ -1,11 +1,11 @@
-//! The kernel's invariants, checked in full, and its state as tests see it. For tests and self-checking builds:
-//! it walks everything.
+//! The kernel's invariants, checked in full, and its state as tests see it. For tests and self-checking builds: the
+//! checks walk everything.
 //!
 //! Each invariant has a number, by which a panic and a test name it: that of a module's head (`R1` of `resting`), of the list of links (`S1` in
 //! `sched::cluster`), or of this file (`K1`).
 //!
-//! [`Kernel::hash_state`] tells states apart: two kernels that it feeds alike answer alike from then on. A new
-//! field that a decision depends on belongs there.
+//! [`Kernel::hash_state`] tells states apart: two kernels that it feeds alike answer alike from then on. A new field
+//! belongs there if a decision depends on it.
 
 use core::hash::{Hash, Hasher};
 
@@ -157,10 +157,11 @@ impl Kernel {
         Ok(())
     }
 
-    /// Checks what holds once no kick is on its way: every CPU runs what it is linked to, at its expense.
+    /// Checks the invariants that hold once no kick is on its way: every CPU runs the reservation that is linked to it, at
+    /// its expense.
     ///
     /// # Errors
-    /// The first that does not hold.
+    /// The first invariant that does not hold.
     pub fn check_settled(&self) -> Result<(), &'static str> {
         for cpu in self.cpus() {
             let state = &self.cpus[cpu];
@@ -184,7 +185,7 @@ impl Kernel {
         Ok(())
     }
 
-    /// A thread that waits is queued once, where it waits; and what it waits for has not come.
+    /// Checks that a thread that waits is queued once, in the right queue, and that the event it waits for has not come.
     fn check_queues(&self) -> Result<(), &'static str> {
         for endpoint in (0..self.counts.endpoints).filter_map(EndpointId::new) {
             let object = &self.endpoints[endpoint];
@@ -270,7 +271,7 @@ impl Kernel {
         Ok(())
     }
 
-    /// What waits for others rests, is listed once, and in order of keys.
+    /// Checks that a reservation that waits for others rests, is listed once, and in order of keys.
     fn check_rests(&self) -> Result<(), &'static str> {
         for cluster in self.cluster_ids() {
             let mut before = None;
@@ -305,7 +306,7 @@ impl Kernel {
         Ok(())
     }
 
-    /// Donors at release donate to somebody with a request, and nobody who should be in a record is not.
+    /// Checks that donors at release donate to a job with a request, and that each pending job is in a record.
     fn check_shared_pools(&self) -> Result<(), &'static str> {
         for thread in (0..self.counts.threads).filter_map(ThreadId::new) {
             let state = &self.threads[thread];
@@ -416,7 +417,7 @@ impl Kernel {
         Ok(())
     }
 
-    /// A thread that has begun again and has not told so does what comes before that.
+    /// Checks that a thread that has begun again, without a signal of its start yet, is in a state before that signal.
     fn check_life(&self, thread: ThreadId) -> Result<(), &'static str> {
         let (life, state) = (&self.lives[thread], &self.threads[thread]);
         if life.is_told && state.state() != State::Stopped {
@@ -484,7 +485,8 @@ impl Kernel {
         Ok(())
     }
 
-    /// A region is lent exactly while a reply slot says so, whose client waits, and took the slow path.
+    /// Checks that a region is lent exactly while a reply slot records the loan, and that the client of that slot waits and
+    /// took the slow path.
     fn check_loans(&self) -> Result<(), &'static str> {
         let mut loans = 0;
         for server in (0..self.counts.threads).filter_map(ThreadId::new) {
@@ -575,7 +577,7 @@ impl Kernel {
             || object.group().is_some_and(|group| self.groups[group].is_wanted(engine.index() as u8))
     }
 
-    /// Which reply slots are taken is known.
+    /// Checks that the record of taken reply slots is right.
     fn check_slots(&self, thread: ThreadId) -> Result<(), &'static str> {
         let state = &self.threads[thread];
         let taken = state.slots().iter().enumerate().skip(1).filter(|(_, slot)| slot.client().is_some());
@@ -587,7 +589,7 @@ impl Kernel {
         }
     }
 
-    /// Who waits with a store has asked a server about it.
+    /// Checks that a thread that waits with a store has asked a server about it.
     fn check_store(&self, thread: ThreadId) -> Result<(), &'static str> {
         let state = &self.threads[thread];
         let asks = matches!(state.state(), State::Calling(_) | State::AwaitingReply { .. } | State::Stopped);
@@ -663,7 +665,8 @@ impl Kernel {
         Ok(())
     }
 
-    /// What `thread` must have chosen: the rule of `locking::propagation` as it reads, with all threads looked at.
+    /// The reservation that `thread` must have chosen: the rule of `locking::propagation` as it reads, with all threads
+    /// looked at.
     fn rule(&self, thread: ThreadId) -> Option<ReservationId> {
         let donors = (0..self.counts.threads).filter_map(ThreadId::new);
         let donors = donors.filter(|donor| self.threads[*donor].donates_to() == Some(thread));
@@ -681,7 +684,7 @@ impl Kernel {
         all.min_by_key(|offer| self.reservations[*offer].key())
     }
 
-    /// The thread that `thread` must donate to, by what it waits for.
+    /// The thread to which `thread` must donate in its state.
     fn donee(&self, thread: ThreadId) -> Option<ThreadId> {
         let state = &self.threads[thread];
         let donee = match state.state() {
@@ -691,7 +694,7 @@ impl Kernel {
             State::Acquiring(user) => {
                 self.engine_users[user].engine().and_then(|engine| self.engine_lends(engine, thread))
             }
-            // It lends from the start, if ever.
+            // The thread lends from the start, if ever.
             State::Donating | State::AwaitingTurn { .. } => {
                 self.release_donee(thread).filter(|_| state.waits().waits_for().is_some())
             }
@@ -700,7 +703,7 @@ impl Kernel {
         donee.filter(|donee| *donee != thread)
     }
 
-    //--- What tests look at ------------------------------------------------------------------------------
+    //--- Views for tests ---------------------------------------------------------------------------------
 
     /// A thread.
     #[must_use]
@@ -723,7 +726,7 @@ impl Kernel {
         &self.cpus[cpu]
     }
 
-    /// What a handle value of `thread` names, and with which rights.
+    /// The object that a handle value of `thread` names, and the rights to it.
     ///
     /// # Errors
     /// [`Error::BadHandle`] if it names nothing, or nothing any more.
@@ -734,13 +737,13 @@ impl Kernel {
         Ok((object, u32::from(handle.rights() | handle.kept())))
     }
 
-    /// How many handles `thread` has.
+    /// Number of handles of `thread`.
     #[must_use]
     pub fn handles_of(&self, thread: ThreadId) -> usize {
         self.handles[thread].iter().filter(|handle| *handle.object() != Object::Empty).count()
     }
 
-    /// How many handles are copied from.
+    /// Number of handles that were copied from.
     #[must_use]
     pub fn handles_copied_from(&self) -> usize {
         self.derivations.used()
@@ -759,11 +762,11 @@ impl Kernel {
         slots.find(|(index, slot)| token(*index, slot.generation()) == reply).and_then(|(_, slot)| slot.client())
     }
 
-    /// Feeds everything that decides what the kernel will do: instants as seen from `now`, turns as an order.
+    /// Feeds all state that decides the kernel's actions: instants as seen from `now`, turns as an order.
     ///
-    /// Left out is what only counts (statistics, charges, numbers of jobs), what boot sets once and for all, and
-    /// generations of reply slots: compare tokens by [`Kernel::client_of`]. Of a handle on its way there is nothing:
-    /// it is in the registers of its giver.
+    /// Left out are mere counts (statistics, charges, numbers of jobs), constants set at boot, and generations of reply
+    /// slots: compare tokens by [`Kernel::client_of`]. There is no state of a handle on its way: it is in the registers of
+    /// its giver.
     pub fn hash_state<H: Hasher>(&self, now: Instant, hasher: &mut H) {
         let from_now = |at: Instant| if at == Instant::NEVER { u64::MAX } else { at.0.wrapping_sub(now.0) };
         let thread_number = |thread: Option<ThreadId>| thread.map_or(0, ThreadId::number);
@@ -951,7 +954,7 @@ impl Kernel {
             };
             hasher.write_u8(kind | u8::from(object.is_unwatched()) << 4 | u8::from(object.is_asked()) << 5);
             hasher.write_u16(user);
-            // The class holds it for as long as nobody wants it, whenever it was given to it.
+            // The class holds the engine as long as no user wants it, whatever the instant at which the class got it.
             let counts = object.watchdog() != Nanoseconds::ZERO && object.lock().state() != Lock::Held(SHARED);
             hasher.write_u64(if counts { from_now(object.granted()) } else { 0 });
             hasher.write_u16(thread_number(object.driver()));

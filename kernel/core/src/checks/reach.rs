@@ -1,9 +1,11 @@
-//! What tasks and devices reach, as a machine has it, against what the kernel has decided. For tests and self-checking builds: it walks everything.
+//! The reach of tasks and devices, as a machine has it, compared with the decisions of the kernel. For tests and
+//! self-checking builds: the check walks everything.
 //!
 //! # Invariants
 //!
 //! T1. A doorbell is mapped exactly while its lock is held by that user, and not lost.
-//! T2. A region that is lent is at a place exactly while a reply slot of that task says so; and what is there may be stored to only if the place says so.
+//! T2. A region that is lent is at a place exactly while a reply slot of that task records the loan; and the page there
+//! may be stored to only if the place allows it.
 //! T3. A dead task has no addresses, and any other one has.
 //! T4. A device behind an SMMU reaches nothing while its driver is dead.
 //!
@@ -18,12 +20,12 @@ use crate::limits::HANDLES;
 use crate::machine::Place;
 use crate::object::{Object, State};
 
-/// What tasks and devices reach now.
+/// The present reach of tasks and devices.
 pub trait Reach {
     /// Whether the doorbell page of `user` is mapped; `None`: it has none.
     fn has_doorbell(&self, user: EngineUserId) -> Option<bool>;
 
-    /// What `thread` finds at its place for `region`.
+    /// The content of the place of `thread` for `region`.
     fn place(&self, thread: ThreadId, region: RegionId) -> Place;
 
     /// Whether any address of `thread`'s task is valid.
@@ -36,10 +38,10 @@ pub trait Reach {
 }
 
 impl Kernel {
-    /// Compares what the machine lets tasks and devices reach with what this kernel has decided.
+    /// Compares the reach of tasks and devices on the machine with the decisions of this kernel.
     ///
     /// # Errors
-    /// The first that is not so.
+    /// The first difference.
     pub fn check_reach(&self, machine: &impl Reach) -> Result<(), &'static str> {
         for user in (0..self.counts.engine_users).filter_map(EngineUserId::new) {
             let object = &self.engine_users[user];

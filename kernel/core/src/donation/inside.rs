@@ -1,9 +1,10 @@
-//! Waits inside holds: whoever holds an engine or a token waits for nothing that its manifest does not name.
+//! Waits inside holds: the holder of an engine or a token waits only for objects that its manifest names.
 //!
-//! Bounds on holds rest on that. What a task may wait for inside is a right of its handles; sleep, for which there is no handle, a bit of the task. Fast
-//! paths ask for the number of holds alone, but where waits inside are usual.
+//! Bounds on holds rest on this rule. Permission to wait inside for an object is a right of the task's handle to it;
+//! permission to sleep, for which there is no handle, is a bit of the task. Fast paths ask for the number of holds alone,
+//! except where waits inside are usual.
 //!
-//! Not here: who has the right (`tools/manifest`).
+//! Not here: the assignment of the right (`tools/manifest`).
 
 use fusee_abi::Error;
 use fusee_abi::call::{Call, DEADLINE, NUMBER, rights};
@@ -53,7 +54,7 @@ impl Kernel {
         engine.is_some_and(|engine| self.engines[engine].lock().state() == Lock::Held(user.index() as u16))
     }
 
-    /// Whether `thread` may wait for what its first argument names: for fast paths.
+    /// Whether `thread` may wait for the object that its first argument names: for fast paths.
     #[inline(always)]
     pub(crate) fn may_wait<M: Machine>(&self, machine: &mut M, thread: ThreadId) -> bool {
         !self.threads[thread].is_holding() || self.argument(machine, thread, rights::INSIDE).is_ok()

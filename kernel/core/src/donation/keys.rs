@@ -1,8 +1,8 @@
-//! Another key: what else moves when a reservation's or a thread's key changes.
+//! Changes of keys: the consequences of another key of a reservation or a thread.
 //!
 //! Requests that wait in order of keys move in their queues, and holders inherit from another waiter than before.
 //!
-//! Not here: what key a reservation gets (`budgets`, `jobs`).
+//! Not here: the key that a reservation gets (`budgets`, `jobs`).
 
 use fusee_locking::group::Waits;
 use fusee_locking::pool::Change;
@@ -64,7 +64,7 @@ impl Kernel {
         Some((user.pool()?, user.thread()?))
     }
 
-    /// After `change` of `pool`: those who wait for another than before lend to that one.
+    /// Updates donations after `change` of `pool`: waiters lend to the user for which they wait now.
     pub(crate) fn follow_tokens(&mut self, pool: PoolId, change: Change) {
         if change.moves_nobody() {
             return;
@@ -136,7 +136,7 @@ impl Kernel {
         self.base_key_changes(reservation);
     }
 
-    /// Gives `reservation` the key of what it has left: that of a job released with it, or the last turn of its class.
+    /// Gives `reservation` the key of the budget left: that of a job released with it, or the last turn of its class.
     #[inline(never)]
     pub(crate) fn renew_key(&mut self, reservation: ReservationId) {
         let key = self.fresh_key(reservation);

@@ -1,4 +1,4 @@
-//! Taking a thread out of whatever it waits for, because its time is over or its request is refused.
+//! Withdrawal: a thread leaves its queue, because its time is over or its request is refused.
 
 use fusee_abi::Error;
 use fusee_locking::engine::State as Lock;
@@ -9,7 +9,8 @@ use crate::object::State;
 use crate::{Kernel, Machine};
 
 impl Kernel {
-    /// Ends the wait of one of those who wait for an operation on `engine` to end, with an error. Says whether there was one.
+    /// Ends, with an error, the wait of one thread that waits for an operation on `engine` to end. Returns whether there was
+    /// one.
     #[inline(never)]
     pub(crate) fn refuse_waiter<M: Machine>(&mut self, machine: &mut M, engine: EngineId, error: Error) -> bool {
         let Some(waiter) = self.drain_waiter(engine) else { return false };
@@ -18,8 +19,9 @@ impl Kernel {
         true
     }
 
-    /// Ends the wait of one of those who wait for an engine to drain or to be reset whose driver, `thread`, is dead: with the
-    /// engine, if it has drained after all, or with an error. The engine may have been quarantined, and not all told of it yet. Says whether there was one.
+    /// Ends the wait of one thread that waits for an engine of the dead driver `thread` to drain or to be reset: with the
+    /// engine, if it has drained after all, or with an error. The engine may have been quarantined before all waiters were
+    /// notified. Returns whether there was a waiter.
     pub(crate) fn fail_drain_waiter<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) -> bool {
         for engine in (0..self.counts.engines).filter_map(EngineId::new) {
             let object = &self.engines[engine];
@@ -37,14 +39,15 @@ impl Kernel {
         false
     }
 
-    /// Takes `thread` out of whatever it waits for; it is still suspended, and nobody queues it any more.
+    /// Takes `thread` out of its queue, whatever the kind of its wait; the thread is still suspended, and in no queue any
+    /// more.
     pub(crate) fn withdraw<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) {
         match self.threads[thread].state() {
             State::Calling(endpoint) => {
                 self.endpoints[endpoint].withdraw(thread);
             }
             State::AwaitingReply { server, slot } => {
-                // The server may be at work on what it was lent.
+                // The server may be at work on its loan.
                 self.free_slot(machine, server, usize::from(slot), Place::Scratch);
             }
             State::Waiting(notification) => {

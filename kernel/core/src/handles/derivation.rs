@@ -1,32 +1,32 @@
-//! Which handle was copied from which: a tree that is cut in constant time.
+//! The derivation of handles from each other: a tree that is cut in constant time.
 //!
 //! A handle that is copied from gets a *node*. A copy refers to the node of its source at the node's *epoch* of that
-//! moment, and the node refers in the same way to where the source itself came from. To revoke is to move the epoch of
-//! one node on: whatever refers to the epoch before is void, directly or over others, however much it is. Whether a
+//! moment, and the node refers in the same way to the source of that source. To revoke is to move the epoch of one node
+//! on: all copies that refer to the epoch before are void, directly or over others, whatever their number. Whether a
 //! handle still holds is found out when it is used, in at most [`COPY_DEPTH_MAX`] steps.
 //!
 //! # Invariants
 //!
 //! 1. A node is of one handle, or free.
-//! 2. An epoch only grows, from one owner of a node to the next as well. So what refers to one that has passed is void
-//!    for ever.
+//! 2. An epoch only grows, from one owner of a node to the next as well. So a reference to an epoch that has passed is
+//!    void for ever.
 //! 3. A handle of the manifest has depth zero, a copy one more than its source, and none is deeper than
 //!    [`COPY_DEPTH_MAX`].
 //! 4. Copies have no more nodes than are left when each handle of the manifest that may be copied has one.
 //!
-//! # Who can use them up
+//! # Tasks that can use nodes up
 //!
-//! A handle of the manifest finds a node whatever others do: one is set aside for it. Copies that are copied on share what is left, so tasks that
-//! are given such copies can refuse that to each other.
+//! A handle of the manifest always finds a node: one is set aside for it. Copies that are copied on share the other
+//! nodes, so tasks that are given such copies can refuse nodes to each other.
 //!
 //! # Why an epoch has 64 bits
 //!
 //! Each trap moves an epoch by one at most, except the death of a task, which moves some by one: at a trap every
-//! nanosecond that is enough for 580 years. After 32 bits, some minutes, what was revoked would hold again.
+//! nanosecond that is enough for 580 years. After 32 bits, some minutes, a revoked copy would hold again.
 //!
 //! # Why no list of copies
 //!
-//! To walk it would take as long as there are copies, and whoever holds one could make it longer.
+//! To walk it would take as long as there are copies, and the holder of any copy could make it longer.
 //!
 //! Not here: handle tables and rights (`grants`).
 
@@ -34,26 +34,26 @@ use crate::arena::Arena;
 use crate::id::DerivationId;
 use crate::limits::COPY_DEPTH_MAX;
 
-/// What a handle was copied from.
+/// Source of a copy.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Origin {
-    /// The source's node,
+    /// Node of the source.
     pub node: DerivationId,
-    /// and its epoch when the copy was made.
+    /// Epoch of that node when the copy was made.
     pub epoch: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Node {
-    /// What its handle was copied from, if it is a copy.
+    /// Source of the node's handle, if that is a copy.
     parent: Option<Origin>,
-    /// What refers to another one is void.
+    /// Present epoch: a reference to another epoch is void.
     epoch: u64,
-    /// Copies between its handle and the manifest.
+    /// Number of copies between the node's handle and the manifest.
     depth: u8,
-    /// Of an endpoint: the life of the server that its handle knew of when the node was taken.
+    /// Life of the server that the node's handle knew of when the node was taken, if the handle names an endpoint.
     life: u32,
-    /// If it is free: the next free one.
+    /// The next free node, if this one is free.
     next: Option<DerivationId>,
 }
 
@@ -61,15 +61,15 @@ struct Node {
 #[derive(Clone, Debug)]
 pub struct Derivations<const N: usize> {
     nodes: Arena<Node, DerivationId, N>,
-    /// Nodes from this one on have never been used.
+    /// First of the nodes that have never been used.
     fresh: u16,
-    /// The first of the others that are free.
+    /// First of the other free nodes.
     free: Option<DerivationId>,
-    /// Nodes in use.
+    /// Number of nodes in use.
     used: u16,
-    /// Those of copies among them.
+    /// Number of nodes in use for copies.
     copies: u16,
-    /// Nodes that are set aside for handles of the manifest.
+    /// Number of nodes that are set aside for handles of the manifest.
     reserved: u16,
 }
 
@@ -84,20 +84,20 @@ impl<const N: usize> Derivations<N> {
         reserved: 0,
     };
 
-    /// Sets a node aside for one more handle of the manifest; whether there is one. At boot.
+    /// Sets a node aside for one more handle of the manifest. Returns whether there is one. For boot.
     pub fn reserve(&mut self) -> bool {
         let has_room = usize::from(self.reserved) < N;
         self.reserved += u16::from(has_room);
         has_room
     }
 
-    /// How many nodes are in use.
+    /// Number of nodes in use.
     #[must_use]
     pub fn used(&self) -> usize {
         usize::from(self.used)
     }
 
-    /// How many of them are of copies, and how many may be.
+    /// Number of nodes in use for copies, and its limit.
     #[must_use]
     pub fn copies(&self) -> (usize, usize) {
         (usize::from(self.copies), N - usize::from(self.reserved))
@@ -110,7 +110,7 @@ impl<const N: usize> Derivations<N> {
         origin.is_none() || copies < most
     }
 
-    /// How many copies lie between the manifest and a handle with this origin.
+    /// Number of copies between the manifest and a handle with this origin.
     #[must_use]
     pub fn depth(&self, origin: Option<Origin>) -> usize {
         origin.map_or(0, |origin| usize::from(self.nodes[origin.node].depth) + 1)
@@ -129,7 +129,8 @@ impl<const N: usize> Derivations<N> {
         origin.is_none()
     }
 
-    /// A node for a handle with this origin, which must hold, and which knows of this life of its server; `None` if none is left for it.
+    /// Takes a node for a handle with this origin, which must hold, and which knows of this life of its server; `None` if
+    /// none is left for it.
     pub fn take(&mut self, origin: Option<Origin>, life: u32) -> Option<DerivationId> {
         if !self.has_room(origin) {
             return None;
@@ -155,13 +156,13 @@ impl<const N: usize> Derivations<N> {
         Some(node)
     }
 
-    /// What a copy refers to that is made now from the handle of `node`.
+    /// The origin of a copy that is made now from the handle of `node`.
     #[must_use]
     pub fn origin(&self, node: DerivationId) -> Origin {
         Origin { node, epoch: self.nodes[node].epoch }
     }
 
-    /// Makes void what was copied from the handle of `node`; the node is free.
+    /// Makes all copies of the handle of `node` void; the node is free.
     pub fn release(&mut self, node: DerivationId) {
         let object = &mut self.nodes[node];
         object.epoch += 1;
@@ -171,13 +172,13 @@ impl<const N: usize> Derivations<N> {
         self.used -= 1;
     }
 
-    /// The life of a server that copies of the handle of `node` are for.
+    /// The life of a server for which copies of the handle of `node` are meant.
     #[must_use]
     pub fn life(&self, node: DerivationId) -> u32 {
         self.nodes[node].life
     }
 
-    /// What the handle of `node` was copied from.
+    /// The source of the handle of `node`.
     pub(crate) fn parent(&self, node: DerivationId) -> Option<Origin> {
         self.nodes[node].parent
     }

@@ -1,8 +1,8 @@
 //! Handles in messages, and how they are taken back.
 //!
-//! A request or a reply carries at most one handle. What arrives is a *copy*: it names the same object, and has those
-//! of the source's rights that the giver let it keep. The source stays where it is, and whoever holds it can make its
-//! copies void ([`crate::derivation`]).
+//! A request or a reply carries at most one handle. The receiver gets a *copy*: it names the same object, and has those
+//! of the source's rights that the giver let it keep. The source stays in its slot, and its holder can make its copies
+//! void ([`crate::derivation`]).
 //!
 //! # Invariants
 //!
@@ -14,10 +14,10 @@
 //! # What can be given
 //!
 //! Endpoints, notifications and tasks, if their holder has the right to grant. An engine is a task's own, with its
-//! doorbell and its account; an interrupt belongs to one driver; and to map a region takes page tables, which nobody has
-//! who was not given them in the manifest.
+//! doorbell and its account; an interrupt belongs to one driver; and to map a region takes page tables, which only the
+//! manifest gives.
 //!
-//! A call that is under way when its handle is revoked goes on: what was granted was the start of it.
+//! A call that is under way when its handle is revoked goes on: the right was needed to start it.
 
 use fusee_abi::Error;
 use fusee_abi::call::{CARRIES, Call, GIVEN, HandleValue, KEPT, NUMBER, rights};
@@ -28,7 +28,7 @@ use crate::limits::{COPY_DEPTH_MAX, HANDLES, RESTARTS};
 use crate::object::{Handle, Object};
 use crate::{Kernel, Machine};
 
-/// What a message carries.
+/// Content of a message besides words.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Attachment {
     /// A handle.
@@ -83,12 +83,13 @@ impl Kernel {
         self.handles[thread].iter().position(fits)
     }
 
-    /// What the call of `giver` carries, if it carries anything. Without a receiver only what depends on the giver is
-    /// found out.
+    /// The content that the call of `giver` carries, if any. Without a receiver only the checks that depend on the giver are
+    /// made.
     ///
     /// # Errors
-    /// Those of [`Kernel::loan`], or why the handle cannot be given: [`Error::BadHandle`], [`Error::WrongKind`]; [`Error::MissingRight`] to grant, or because
-    /// none would be left; [`Error::ChainTooLong`] of copies; [`Error::NoHandleSlot`]; [`Error::NoDerivation`].
+    /// Those of [`Kernel::loan`], or the reason against giving the handle: [`Error::BadHandle`], [`Error::WrongKind`];
+    /// [`Error::MissingRight`] to grant, or because none would be left; [`Error::ChainTooLong`] of copies;
+    /// [`Error::NoHandleSlot`]; [`Error::NoDerivation`].
     pub(crate) fn attachment<M: Machine>(
         &self,
         machine: &mut M,
@@ -180,7 +181,8 @@ impl Kernel {
         Ok(())
     }
 
-    /// The end of a thread: it holds nothing any more, and what it gave away is void. What the manifest gave it waits for its next life, if it has one.
+    /// Ends the handles of a thread at its death: it holds none any more, and all copies of them are void. Handles of the
+    /// manifest are kept for its next life, if it has one.
     pub(crate) fn drop_handles(&mut self, thread: ThreadId) {
         for slot in 0..HANDLES {
             if !matches!(*self.handles[thread][slot].object(), Object::Empty) {

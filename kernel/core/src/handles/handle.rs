@@ -55,8 +55,8 @@ pub struct Handle {
     node: Option<DerivationId>,
     /// The epoch of a copy's origin when the copy was made. A handle from the manifest to an endpoint has the life of the server that its holder knows of.
     epoch: u64,
-    /// The slot, and the number of times it was filled. That number has 48 bits, so it is years before an old value fits again, and then it gives its
-    /// holder what it holds anyway.
+    /// The slot, and the number of times it was filled. That number has 48 bits, so an old value fits again only after years,
+    /// and then it gives its holder the handle that the holder has anyway.
     value: HandleValue,
 }
 
@@ -97,7 +97,8 @@ impl Handle {
         self.kept
     }
 
-    /// The number that the receiver is told of a message through the handle. A copy has that of its source, on whose behalf it is used.
+    /// The number that identifies the handle to the receiver of a message. A copy has that of its source, on behalf of which
+    /// it is used.
     #[must_use]
     #[inline]
     pub fn badge(&self) -> u32 {
@@ -145,7 +146,8 @@ impl Handle {
         self.value = HandleValue::new(slot, 1);
     }
 
-    /// Becomes a copy of `source` with the rights `kept`, whose origin is `node` in this epoch. Returns the new value, which no handle in this slot had.
+    /// Becomes a copy of `source` with the rights `kept`. The origin is `node` in this epoch. Returns the new value, which no
+    /// handle in this slot had.
     #[inline]
     pub(super) fn become_copy(
         &mut self,
@@ -167,7 +169,7 @@ impl Handle {
         self.node = Some(node);
     }
 
-    /// Nothing stands for the handle any more. Returns what did.
+    /// No node stands for the handle any more. Returns the node that did.
     #[inline]
     pub(super) fn take_node(&mut self) -> Option<DerivationId> {
         self.node.take()
@@ -179,10 +181,10 @@ impl Handle {
         *self = Handle { value: self.value, ..Handle::EMPTY };
     }
 
-    /// Names what it does, but no value finds it until [`show`](Self::show).
+    /// Keeps its object, but no value finds the handle until [`show`](Self::show).
     #[inline]
     pub(super) fn hide(&mut self, slot: usize) {
-        // Values are looked up by their slot, which is another one.
+        // Values are looked up by their slot, and this value has another one.
         self.value = HandleValue::new(((slot + 1) % HANDLES) as u16, 0);
     }
 

@@ -10,14 +10,14 @@ use crate::planted::Planted;
 use crate::{Kernel, Machine};
 
 impl Kernel {
-    /// What `value` names in `thread`'s handle table, and the badge of that handle.
+    /// The object that `value` names in `thread`'s handle table, and the badge of that handle.
     ///
     /// # Errors
     /// [`Error::BadHandle`] if it names nothing (any more); [`Error::MissingRight`].
     #[inline]
     pub(crate) fn resolve(&self, thread: ThreadId, value: u64, right: u32) -> Result<(Object, u32), Error> {
         let value = HandleValue(value);
-        // A slot beyond the table does not fit what is in its place.
+        // A slot beyond the table does not match the value at its wrapped index.
         let handle = &self.handles[thread][usize::from(value.slot()) % HANDLES];
         let is_forgotten = self.forgets(Planted::GenerationIsNotCompared) && value.slot() == handle.value().slot();
         if (value != handle.value() && !is_forgotten) || matches!(*handle.object(), Object::Empty) {
@@ -29,7 +29,7 @@ impl Kernel {
         Ok((*handle.object(), handle.badge()))
     }
 
-    /// What the first argument of `thread` names, if `thread` has this right to it.
+    /// The object that the first argument of `thread` names, if `thread` has this right to it.
     ///
     /// # Errors
     /// Those of [`Kernel::resolve`].
@@ -39,10 +39,10 @@ impl Kernel {
         self.resolve(thread, handle, right).map(|(object, _)| object)
     }
 
-    /// The same of a task.
+    /// The task that the first argument of `thread` names, if `thread` has this right to it.
     ///
     /// # Errors
-    /// The same, and [`Error::WrongKind`].
+    /// Those of [`Kernel::argument`], and [`Error::WrongKind`].
     pub(crate) fn task_argument<M: Machine>(
         &self,
         machine: &mut M,

@@ -33,15 +33,16 @@ pub enum BootError {
     Dangling(&'static str),
     /// A CPU is in no cluster or in two.
     BadClusters,
-    /// The system needs what this kernel was built without: bits of [`image::feature`].
+    /// The system needs features without which this kernel was built: bits of [`image::feature`].
     Without(u32),
     /// A task may take budget in advance, or begin jobs early, in a cluster whose keys do not depend on deadlines: nothing would limit it.
     EarlyRelease,
-    /// Jobs begin early of a task that is not real-time or not sporadic, takes budgets in advance, or belongs to a cluster that shares a pool; or without the kernel's feature `credits`.
+    /// Jobs begin early in a task that is not real-time or not sporadic, takes budgets in advance, or belongs to a cluster
+    /// that shares a pool; or the kernel lacks the feature `credits`.
     BeginsEarly,
 }
 
-/// What this kernel was built with.
+/// Features of this kernel.
 const PRESENT: u32 = when(EngineId::EXISTS, feature::ENGINES)
     | when(GroupId::EXISTS, feature::GROUPS)
     | when(PoolId::EXISTS, feature::POOLS)
@@ -79,7 +80,7 @@ impl Kernel {
     /// Fills an empty kernel from a packed system: called once, on the boot CPU, before any trap.
     ///
     /// # Errors
-    /// What does not fit the limits, or refers to nothing.
+    /// An object that does not fit the limits, or a reference to an object that does not exist.
     pub fn boot(&mut self, system: &System<'_>) -> Result<(), BootError> {
         let header = system.header();
         if header.features & !PRESENT != 0 {
@@ -122,7 +123,8 @@ impl Kernel {
         self.boot_threads(system)
     }
 
-    /// Links what each task serves, will signal and uses, in the order of the system: what its death goes through.
+    /// Links the endpoints, notifications and uses of each task, in the order of the system: its death goes through these
+    /// lists.
     fn boot_lists(&mut self, system: &System<'_>) {
         for id in (0..system.endpoints().len()).rev().filter_map(EndpointId::new) {
             if let Some(server) = self.endpoints[id].server() {
@@ -229,7 +231,7 @@ impl Kernel {
             if record.interrupt_plus_one != 0 {
                 let interrupt = refer!(InterruptId, record.interrupt_plus_one - 1, self.counts.interrupts, "engine");
                 self.interrupts[interrupt].announce_completions();
-                // Its driver is whoever may acknowledge that interrupt.
+                // The driver is the task that may acknowledge that interrupt.
                 let driver = system
                     .handles()
                     .iter()
@@ -286,7 +288,7 @@ impl Kernel {
             if GATES && self.managed && self.gates[engine].longest() != Nanoseconds::ZERO {
                 self.gated |= 1 << engine.index();
                 self.gates[engine].set_user(id);
-                // It is free, and its gate is open.
+                // The engine is free, and its gate is open.
                 self.engines[engine].lock_mut().grant(SHARED);
             }
             self.find_if_plain(id);
@@ -337,7 +339,7 @@ impl Kernel {
     fn boot_pool_user(&mut self, system: &System<'_>, index: usize, record: &image::PoolUser) -> Result<(), BootError> {
         let pool = refer!(PoolId, record.pool, self.counts.pools, "pool user");
         let thread = refer!(ThreadId, record.task, self.counts.threads, "pool user");
-        // Tokens are for jobs: who has no reservation has no base key.
+        // Tokens are for jobs: a thread without a reservation has no base key.
         if !system.reservations().iter().any(|one| one.task as usize == thread.index()) {
             return Err(BootError::Dangling("pool user"));
         }
@@ -472,7 +474,7 @@ impl Kernel {
                     Instant::NEVER
                 },
                 replenish_at: if starts_over { start } else { Instant::NEVER },
-                // No job begins before the start, whoever releases it.
+                // No job begins before the start, whichever way it is released.
                 earliest_release: start,
             });
             let key = self.fresh_key(id);
@@ -498,8 +500,8 @@ impl Kernel {
             self.make_ready(id);
         }
         self.boot_shared_pools()?;
-        // A server without a budget of its own starts on the reserve of nobody: it is ready, and runs up to
-        // its first receive on background time of its cluster.
+        // A server without a budget of its own starts on a reserve without an owner: it is ready, and runs up to its first
+        // receive on background time of its cluster.
         for index in 0..self.counts.threads {
             let id = refer!(ThreadId, index, THREADS, "task");
             if self.threads[id].own().is_none() {

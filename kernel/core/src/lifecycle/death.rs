@@ -1,42 +1,45 @@
-//! The end of a thread: it runs no more, everyone who waited for it hears of it, and what it held is released in order.
+//! The end of a thread: it runs no more, all threads that waited for it are notified, and its engines and tokens are
+//! released in order.
 //!
-//! A thread ends by `exit`, by a fault, or because another stops it, at any instant and wherever it runs. Its trap does
-//! what must be done at once, in constant time but for the queue it stood in:
+//! A thread ends by `exit`, by a fault, or because another thread stops it, at any instant and wherever it runs. The trap
+//! of its end does the urgent part at once, in constant time but for the queue in which the thread stood:
 //!
-//! 1. It is dead: it waits nowhere, lends to nobody, runs on nothing, and has no more releases. If it is on another CPU,
-//!    that one is kicked and leaves it; until then a call or a fault of the dead does nothing but enter the kernel, and
-//!    the time is its reservation's, as before.
-//! 2. Its addresses are invalid everywhere. So it stores nothing more, even before the kick arrives, and faults instead.
+//! 1. The thread is dead: it waits nowhere, lends no reservation, runs on none, and has no more releases. If it is on
+//!    another CPU, that CPU is kicked and leaves it. Until then a call or a fault of the dead thread does nothing but
+//!    enter the kernel, and the time is charged to its reservation, as before.
+//! 2. The thread's addresses are invalid everywhere. So it stores nothing more, even before the kick arrives, and faults
+//!    instead.
 //!
-//! Everything else is a row of steps, of which each gives one engine or token back or ends one thread's wait:
+//! All further work is a row of steps, each of which gives one engine or token back or ends one thread's wait:
 //!
-//! 3. Engines that it held go to the next in line, or drain; so do tokens, which never drain. Then clients whose reply it owes, callers that queue, and
-//!    waiters for a notification that it would have signalled go on, with `PeerDied`. Then those who wait for an engine
-//!    that drains and whose driver it was: see below.
+//! 3. Engines that the thread held go to the next in line, or drain; so do tokens, which never drain. Then three kinds of
+//!    waiters go on, with `PeerDied`: clients to which it owes a reply, callers that queue, and waiters for a
+//!    notification that it would have signalled. Then waiters for a draining engine that the thread drove: see below.
 //!
-//! The trap takes [`TOLD_AT_DEATH`] steps. If more are left, the dead thread is queued with the timeouts of its cluster, as
-//! due now: the timekeeper goes on, behind all that was due before, one event a trap as ever.
+//! The trap takes [`TOLD_AT_DEATH`] steps. If more are left, the dead thread is queued with the timeouts of its cluster,
+//! as due now. The timekeeper takes the other steps, behind all events that were due before, one event a trap as ever.
 //!
 //! # Invariants
 //!
-//! 1. Nothing runs on the reservation of the dead, nor on one that is lent to it: whoever waits for it is as if it waited
-//!    for a thread that sleeps.
-//! 2. While anybody waits for the dead, or it holds an engine or a token, it is queued.
-//! 3. No thread begins to wait for a dead one, except for what that has yet to give back.
+//! 1. No thread runs on the reservation of a dead thread, nor on one that is lent to it: a thread that waits for a dead
+//!    one is as if it waited for a thread that sleeps.
+//! 2. While a thread waits for the dead one, or it holds an engine or a token, the dead one is queued.
+//! 3. No thread begins to wait for a dead one, except for an engine or token that the dead one has yet to give back.
 //!
 //! # Why the timekeeper, and not the caller of `stop` again and again
 //!
-//! `exit` and faults have no caller to go on, and one that stops another may run out of budget, or be stopped itself, and
-//! leave the rest undone. It would also pay for clients it has never heard of. So all three ends are one, and a death with
-//! many clients costs what as many timeouts at one instant cost.
+//! `exit` and faults have no caller to go on, and a thread that stops another may run out of budget, or be stopped
+//! itself, and leave the rest undone. The caller would also pay for clients it has never heard of. So all three ends are
+//! one, and a death with many clients costs as much as an equal number of timeouts at one instant.
 //!
 //! # Drivers
 //!
-//! A line that nobody acknowledges stays silent, so an engine that drains after its driver's death has nobody to say so.
-//! Its waiters are told, and so is whoever asks for it; unless it has drained by then, which is looked up.
+//! A line that is not acknowledged stays silent, so an engine that drains after its driver's death has no thread that
+//! reports its end. The waiters of the engine are notified, and so is any thread that requests it; unless it has drained
+//! by then, which is looked up.
 //!
-//! Not here: what comes after (`lives`). A handle to the dead stays what it is and is answered with `PeerDied`.
-//! Reply tokens have generations, and those that the dead gave or held are void.
+//! Not here: the time after the end (`lives`). A handle to a dead task stays, and calls by it return `PeerDied`. Reply
+//! tokens have generations, and those that the dead thread gave or held are void.
 
 use fusee_abi::Error;
 use fusee_abi::call::{ending, rights};
@@ -52,8 +55,9 @@ use crate::{Fault, Kernel, Machine};
 impl Kernel {
     //--- Three ways to end -------------------------------------------------------------------------------
 
-    /// A thread did what it may not: its registers are traced, and it alone stops. An access that failed only while another
-    /// CPU took back what the thread was lent is made again, and a store may be a request (see `stores`).
+    /// Handles a thread's access that is not allowed: its registers are traced, and it alone stops. An access that failed
+    /// only because another CPU took back a loan of the thread at that moment is made again, and a store may be a request
+    /// (see `stores`).
     pub(crate) fn fault<M: Machine>(&mut self, machine: &mut M, thread: ThreadId, fault: Fault) {
         if machine.has_passed(thread, &fault) || GATES && self.is_request(machine, thread, &fault) {
             return;
@@ -82,7 +86,7 @@ impl Kernel {
         self.stop(machine, thread);
     }
 
-    /// `stop`: of another task, or of the caller. The dead may be stopped again.
+    /// `stop` of another task, or of the caller. A dead task may be stopped again.
     pub(crate) fn stop_call<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) -> Result<(), Error> {
         let target = self.task_argument(machine, thread, rights::STOP)?;
         if self.threads[target].state() != State::Stopped {
@@ -134,7 +138,7 @@ impl Kernel {
         self.plan_death(machine, thread);
     }
 
-    /// One more step of the death of `thread`, whose turn was at `now`.
+    /// Takes one more step of the death of `thread`, which had its turn at `now`.
     #[cold]
     pub(crate) fn go_on_dying<M: Machine>(&mut self, machine: &mut M, thread: ThreadId, now: Instant) {
         if self.die(machine, thread) {
@@ -144,7 +148,7 @@ impl Kernel {
         }
     }
 
-    /// One step of the death of `thread`; says whether there was anything left to do.
+    /// Takes one step of the death of `thread`. Returns whether there was any step left.
     fn die<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) -> bool {
         for _ in 0..ENGINE_USERS {
             let Some(user) = self.threads[thread].uses() else { break };
@@ -171,7 +175,7 @@ impl Kernel {
         true
     }
 
-    /// Takes one of those who wait for a reply, a service or a signal of the dead `thread` from where it waits.
+    /// Takes one thread that waits for a reply, a service or a signal of the dead `thread` out of its queue.
     fn take_waiter<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) -> Option<ThreadId> {
         if let Some(slot) = self.threads[thread].first_taken_slot() {
             return self.free_slot(machine, thread, slot, Place::Empty);

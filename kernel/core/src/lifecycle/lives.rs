@@ -1,29 +1,35 @@
-//! Several lives: what is told of the end of a task, and how it begins again.
+//! Several lives: notices of the end of a task, and the beginning of its next life.
 //!
-//! A task of which the manifest says so begins again when another one asks for it (`restart`), after everybody has heard of its death. Its
-//! new life begins as the first one did: with the handles, engines and addresses of the manifest, at its first instruction. What the death took apart is
-//! put together from a record that is written at boot ([`Life`]) in one trap (`restart.rs`); memory is the task's own matter (`fusee::entry!`), so the path has no loop
-//! over pages.
+//! A task with further lives in the manifest begins again when another task asks for it (`restart`), after all waiters
+//! have been notified of its death. The new life begins as the first one did: with the handles, engines and addresses of
+//! the manifest, at its first instruction. A record written at boot ([`Life`]) restores all that the death took apart, in
+//! one trap (`restart.rs`). Memory is the task's own matter (`fusee::entry!`), so the path has no loop over pages.
 //!
-//! # What is not as at boot
+//! # Differences from the state at boot
 //!
-//! - *Time.* What was used of the budget is used, and comes back when it would have. A task that crashes again and again has no more of any interval than
-//!   one that works. Releases by the clock stay on the task's own grid. A dormant task has what it was given last (`set_reservation`).
-//! - *What others know.* Each handle to an endpoint says which life of the server its holder knows of. The first request after that is answered
-//!   with [`Error::PeerRestarted`], and not delivered. A new life itself knows all its servers as they are.
-//! - *Counts.* Jobs go on being numbered, handles' generations go on growing, and reply tokens of an earlier life are void.
+//! - *Time.* Used budget stays used, and comes back when it would have. A task that crashes again and again has no more
+//!   of any interval than a task that works. Releases by the clock stay on the task's own grid. A dormant task has the
+//!   budget it was given last (`set_reservation`).
+//! - *Knowledge of others.* Each handle to an endpoint stores the life of the server that its holder knows of. The first
+//!   request to a later life fails with [`Error::PeerRestarted`], and is not delivered. A new life itself knows all its
+//!   servers as they are.
+//! - *Counts.* Jobs go on being numbered, handles' generations go on growing, and reply tokens of an earlier life are
+//!   void.
 //!
-//! # Who pays for the beginning
+//! # The payer of the beginning
 //!
-//! Each life but the first signals a notification at its first `receive`, `wait` or `next_job`, and that notification is bound to the task: whoever waits
-//! for it donates until then, or until a deadline, and hears of it if the task dies before. So a server without a budget of its own is ready for its
-//! clients as fast as the one that restarted it is important, and a server that never gets there costs no more than the wait.
+//! Each life but the first signals a notification at its first `receive`, `wait` or `next_job`, and that notification is
+//! bound to the task. A thread that waits for the notification donates until then, or until a deadline, and is notified
+//! if the task dies before. So a server without a budget of its own is ready for its clients as fast as the thread that
+//! restarted it is important, and a server that never gets there costs no more than the wait.
 //!
 //! # Invariants
 //!
-//! L1. A thread that has begun and has not told so is ready or waits for a lock or a time, and takes no fast path.
-//! L2. A thread whose end was told is dead, and nobody waits for it; a dead one whose end was not is queued, or about to be told of.
-//! L3. A slot of a thread with several lives that the manifest filled names the same object for ever.
+//! L1. A thread that has begun and has not signalled its start is ready or waits for a lock or a time, and takes no fast
+//! path.
+//! L2. A thread is dead if its end was notified, and no thread waits for it. A dead thread is queued, or about to be
+//! notified of, if its end was not notified.
+//! L3. A slot that the manifest filled names the same object for ever, if its thread has several lives.
 //! L4. No thread has more budget than the manifest declares, or more often; but a dormant one may have less.
 
 use fusee_abi::Error;
@@ -37,54 +43,54 @@ use crate::limits::{HANDLES, RESTARTS};
 use crate::object::{Belongings, Release, State};
 use crate::{Kernel, Machine};
 
-/// When to look again whether a dead thread has left its CPU.
+/// Interval after which the kernel looks again whether a dead thread has left its CPU.
 const LEAVING: Nanoseconds = Nanoseconds(1_000);
 
 /// Bit of the notification that a new life signals.
 const STARTED: u64 = 1;
 
-/// How a life ended.
+/// The end of a life.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct End {
-    /// One of [`ending`].
+    /// Kind of the end: one of [`ending`].
     pub how: u64,
-    /// The words that `read_fault` says of it.
+    /// Words that `read_fault` returns for the end.
     pub words: [u64; 3],
 }
 
-/// What a thread needs to begin again, and how it ended last.
+/// Record from which a thread begins again, with its last end.
 #[derive(Clone, Copy, Debug)]
 pub struct Life {
-    /// Signalled when all have heard of its end.
+    /// Notification that is signalled when all waiters know of the thread's end.
     pub ends: Option<NotificationId>,
-    /// Signalled by each new life; without it there is none.
+    /// Notification that each new life signals; without it the thread has one life.
     pub starts: Option<NotificationId>,
-    /// Without it others have no further lives: the kernel gives up when it ends.
+    /// Whether other tasks depend on this one for further lives: the kernel gives up when it ends.
     pub is_vital: bool,
-    /// It begins when it is started.
+    /// Whether the thread's first life begins only when it is started.
     pub is_dormant: bool,
-    /// All have heard of its end.
+    /// Whether all waiters know of the thread's end.
     pub is_told: bool,
-    /// Has yet to signal that it has started.
+    /// Whether the thread has yet to signal that it has started.
     pub is_starting: bool,
-    /// How its jobs come about.
+    /// Way in which the thread's jobs are released.
     pub release: Release,
-    /// Its first release by the clock.
+    /// First release of the thread by the clock.
     pub first_release: Instant,
-    /// What the manifest declares of its budget,
+    /// Budget that the manifest declares; `set_reservation` gives no more.
     pub budget: Nanoseconds,
-    /// and of the period: `set_reservation` gives no more.
+    /// Period that the manifest declares; `set_reservation` gives budget no more often.
     pub period: Nanoseconds,
-    /// The lists of what it serves, signals and uses.
+    /// Lists of the endpoints, notifications, engines and pools of the thread.
     pub belongings: Belongings,
-    /// When it ended last,
+    /// Instant of the last end.
     pub ended: Instant,
-    /// and how.
+    /// Kind and words of the last end.
     pub end: End,
 }
 
 impl Life {
-    /// The only one.
+    /// The record of a thread with one life.
     pub const EMPTY: Life = Life {
         ends: None,
         starts: None,
@@ -112,7 +118,7 @@ impl Life {
 impl Kernel {
     //--- At boot -----------------------------------------------------------------------------------------
 
-    /// Records what `thread` needs to begin again. Says whether what `word` names is there.
+    /// Records the data from which `thread` begins again. Returns whether the objects named by `word` exist.
     pub(crate) fn boot_life(&mut self, thread: ThreadId, word: u32) -> bool {
         let Supervision { ends, starts, is_vital, is_dormant } = Supervision::of(word);
         let notifications = self.counts.notifications;
@@ -144,7 +150,7 @@ impl Kernel {
         true
     }
 
-    /// `thread` is as one that has ended, of which all have heard. Its first life, which is to come, has number zero.
+    /// Makes `thread` like one whose end all waiters know of. Its first life, which is to come, has number zero.
     fn boot_dormant(&mut self, thread: ThreadId) {
         self.block(thread, State::Stopped, None);
         self.lives[thread].is_told = true;
@@ -158,7 +164,7 @@ impl Kernel {
 
     //--- The end -----------------------------------------------------------------------------------------
 
-    /// `thread` ends now, and this is what `read_fault` will say of it.
+    /// Records that `thread` ends now, with the answer of `read_fault`.
     #[inline]
     pub(crate) fn note_end<M: Machine>(&mut self, machine: &mut M, thread: ThreadId, how: u64, words: [u64; 3]) {
         if RESTARTS {
@@ -169,7 +175,8 @@ impl Kernel {
         }
     }
 
-    /// All have heard of the end of `thread`. It is told, if anybody wants to know, once the thread has left its CPU.
+    /// All waiters know of the end of `thread`. The end is notified, if a task supervises the thread, once the thread has
+    /// left its CPU.
     #[inline]
     pub(crate) fn end_is_told<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) {
         if RESTARTS && !self.lives[thread].is_told {
@@ -180,7 +187,7 @@ impl Kernel {
     #[cold]
     #[inline(never)]
     fn tell_end<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) {
-        // This CPU leaves it in this trap.
+        // This CPU leaves the thread in this trap.
         if self.threads[thread].on().is_some_and(|cpu| cpu != self.here) {
             self.plan_timeout(thread, machine.now() + LEAVING);
             return;
@@ -209,15 +216,15 @@ impl Kernel {
         }
     }
 
-    /// How often the server of `endpoint` was given another life.
+    /// Number of times the server of `endpoint` was given another life.
     #[inline]
     pub(crate) fn life_of(&self, endpoint: EndpointId) -> u32 {
         self.endpoints[endpoint].server().map_or(0, |server| self.threads[server].life())
     }
 
-    //--- What others know --------------------------------------------------------------------------------
+    //--- Knowledge of others -----------------------------------------------------------------------------
 
-    /// Whether the holder of the handle with this `value` knows of the life that the server of `endpoint` has.
+    /// Whether the holder of the handle with this `value` knows of the present life of the server of `endpoint`.
     #[inline]
     pub(crate) fn knows(&self, thread: ThreadId, value: u64, endpoint: EndpointId) -> bool {
         !RESTARTS || self.has_heard(thread, value, endpoint)
@@ -232,11 +239,11 @@ impl Kernel {
         known == self.life_of(endpoint)
     }
 
-    /// A request by the handle with this `value`.
+    /// Checks a request by the handle with this `value`.
     ///
     /// # Errors
-    /// [`Error::PeerRestarted`] if the server has begun another life meanwhile, which `x1` says. From then on the holder knows of it, unless the handle
-    /// is a copy.
+    /// [`Error::PeerRestarted`] if the server has begun another life meanwhile, whose number is in `x1`. From then on the
+    /// holder knows of it, unless the handle is a copy.
     #[inline]
     pub(crate) fn greet<M: Machine>(
         &mut self,
@@ -257,7 +264,7 @@ impl Kernel {
         value: u64,
         endpoint: EndpointId,
     ) -> Result<(), Error> {
-        // The dead are asked nothing: the request finds that out.
+        // A request to a dead server goes on: the request finds the death out.
         let is_dead = |server: ThreadId| matches!(self.threads[server].state(), State::Stopped);
         if self.endpoints[endpoint].server().is_none_or(is_dead) {
             return Ok(());
@@ -265,7 +272,7 @@ impl Kernel {
         let (life, slot) = (u64::from(self.life_of(endpoint)), usize::from(HandleValue(value).slot()) % HANDLES);
         if self.handles[thread][slot].source().is_none() {
             self.handles[thread][slot].know(life);
-            // What was copied from it was for the life before.
+            // Copies of the handle were for the life before.
             self.release_node(thread, slot);
         }
         machine.registers(thread).general[1] = life;

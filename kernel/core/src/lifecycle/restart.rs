@@ -1,6 +1,6 @@
 //! A task begins again, or for the first time: `restart` and `start`, and how its last life ended.
 //!
-//! What lives are, and what others know of them, is in `lives`.
+//! Lives, and the knowledge that others have of them, are in `lives`.
 
 use fusee_abi::Error;
 use fusee_abi::call::{FIRST_WORD, rights};
@@ -22,7 +22,8 @@ impl Kernel {
     /// [`Error::MissingRight`] also if the task has one life, or is not dormant; [`Error::NotEnded`].
     pub(crate) fn restart<M: Machine>(&mut self, machine: &mut M, thread: ThreadId, starts: bool) -> Result<(), Error> {
         let target = self.ended_argument(machine, thread, starts)?;
-        // Whoever waits for an engine of it that drains has not been told yet, and need not be: its new life is told of the end.
+        // Waiters for a draining engine of the target have not been notified yet, and need not be: its new life is told of the
+        // end.
         self.cancel_timeout(target);
         self.begin_again(machine, target);
         let number = u64::from(self.threads[target].life());
@@ -32,12 +33,14 @@ impl Kernel {
         Ok(())
     }
 
-    /// `set_reservation`: of a dormant task, within what the manifest declares.
+    /// `set_reservation` of a dormant task, within the limits that the manifest declares.
     ///
-    /// A job with less budget, released later, is one of those that the declared task may have: no bound that was computed for that moves. Keys stay as they are.
+    /// A job with less budget, released later, is one of those that the declared task may have: no bound that was computed
+    /// for the declaration moves. Keys stay as they are.
     ///
     /// # Errors
-    /// As of `start`; [`Error::BadArgument`]: there is no declared budget, more of it would be had than declared, or less than any reservation has ([`BUDGET_MIN`]).
+    /// Those of `start`; [`Error::BadArgument`]: there is no declared budget, more of it would be had than declared, or less
+    /// than any reservation has ([`BUDGET_MIN`]).
     pub(crate) fn set_reservation<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) -> Result<(), Error> {
         let target = self.ended_argument(machine, thread, true)?;
         let general = machine.registers(thread).general;
@@ -83,7 +86,7 @@ impl Kernel {
         Ok(())
     }
 
-    /// `thread`, which is dead and on no CPU, and of whose end all have heard, is ready at its first instruction.
+    /// Makes `thread` ready at its first instruction. The thread is dead and on no CPU, and all waiters know of its end.
     #[inline(never)]
     fn begin_again<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) {
         let life = &mut self.lives[thread];
@@ -100,7 +103,7 @@ impl Kernel {
         }
     }
 
-    /// Clients without a lock have the engines again that nobody wanted while their driver, `thread`, was dead.
+    /// Gives engines back to clients without a lock, if no task wanted them while their driver, `thread`, was dead.
     fn open_gates<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) {
         for engine in (0..self.counts.engines).filter_map(EngineId::new) {
             if self.engines[engine].driver() == Some(thread) {
@@ -109,7 +112,7 @@ impl Kernel {
         }
     }
 
-    /// What was taken from the last life of `thread` is not lost to this one.
+    /// Engines that were taken from the last life of `thread` are not lost to this one.
     fn find_uses<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) {
         let mut next = self.threads[thread].uses();
         for _ in 0..ENGINE_USERS {
@@ -127,9 +130,10 @@ impl Kernel {
         }
     }
 
-    /// The slots that the manifest filled are all that `thread` has, and it knows each of its servers as it is. Its places are empty, and its lines may fire,
-    /// as at boot: the life before may not have acknowledged their last interrupt. The line of an engine may fire when `thread` has acknowledged it, and is taken as
-    /// if it had fired: what it told before is not lost.
+    /// Restores the slots of `thread` that the manifest filled, and no others. The thread knows each of its servers as it is.
+    /// Its places are empty, and its lines may fire, as at boot: the life before may not have acknowledged their last
+    /// interrupt. The line of an engine may fire when `thread` has acknowledged it, and is taken as if it had fired, so that
+    /// the report of an interrupt before is not lost.
     fn fill_slots<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) {
         for slot in 0..HANDLES {
             let object = *self.handles[thread][slot].object();
@@ -156,7 +160,8 @@ impl Kernel {
         }
     }
 
-    /// The reservation of `thread` goes on with what is left of its budget, as if that were released now, and its jobs are released where they would be.
+    /// The reservation of `thread` goes on with the budget left, as if that were released now, and its jobs are released at
+    /// the instants at which they would be.
     fn begin_budget(&mut self, thread: ThreadId, life: Life) {
         self.end_start(thread);
         let Some(own) = self.threads[thread].own() else { return };
@@ -171,7 +176,7 @@ impl Kernel {
         object.resume_budget(now);
         object.throttle_if_dry(now);
         if now < self.start && object.class() == Class::RealTime {
-            // Whatever is used before the start of the system is void.
+            // Any use before the start of the system is void.
             object.start_over_by(self.start);
         }
         self.renew_key(own);

@@ -49,13 +49,13 @@ impl<T, I, const N: usize> Arena<T, I, N> {
         Self { items, names: PhantomData }
     }
 
-    /// All of them, in no order.
+    /// All objects, in no order.
     #[inline]
     pub fn all(&self) -> &[T; N] {
         &self.items
     }
 
-    /// The same, to be changed.
+    /// All objects, to be changed, in no order.
     #[inline]
     pub fn all_mut(&mut self) -> &mut [T; N] {
         &mut self.items

@@ -1,4 +1,4 @@
-//! System calls: which function serves which number.
+//! System calls: the function that serves each number.
 
 use fusee_abi::Error;
 use fusee_abi::call::{Call, NUMBER, rights};
@@ -15,7 +15,7 @@ impl Kernel {
     /// The call in the registers of `thread`. Calls that suspend write the result when they end.
     pub(crate) fn call_trap<M: Machine>(&mut self, machine: &mut M, cpu: CpuId, thread: ThreadId) {
         let number = machine.registers(thread).general[NUMBER];
-        // Calls that concern nobody else need no clock.
+        // Calls that concern no other thread need no clock.
         if !matches!(
             Call::from_number(number),
             Some(Call::Map | Call::Unmap | Call::Revoke | Call::Share | Call::Log | Call::Dma)

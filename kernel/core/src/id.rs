@@ -1,14 +1,14 @@
 //! Names of kernel objects: typed indices.
 //!
-//! An id is an index + 1 in a non-zero word, so that `Option<Id>` is one word and all-zero memory means
-//! "none": that is what lets `Kernel::EMPTY` live in .bss.
+//! An id is an index + 1 in a non-zero word, so that `Option<Id>` is one word and all-zero memory means "none": thus
+//! `Kernel::EMPTY` can live in .bss.
 //!
-//! A kernel that is built without a feature has no objects of its kinds. There such an id is a type without values, so the compiler knows
-//! that whatever needs one never happens, and leaves it out.
+//! A kernel that is built without a feature has no objects of its kinds. There such an id is a type without values, so
+//! the compiler knows that code for such an id never runs, and leaves it out.
 
 use core::num::NonZeroU16;
 
-/// An index + 1, or what stands for it in a kernel without such objects.
+/// An index + 1, or its substitute in a kernel without such objects.
 trait Number: Copy {
     const EXISTS: bool;
 }
@@ -17,7 +17,7 @@ impl Number for NonZeroU16 {
     const EXISTS: bool = true;
 }
 
-/// The number of an object that there is none of.
+/// The number of a kind of object of which the kernel has none.
 #[allow(dead_code, reason = "a kernel with all features has no need of it")]
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 enum Never {}
@@ -84,7 +84,7 @@ macro_rules! ids {
                 self.0.get() as usize - 1
             }
 
-            /// The id of the object whose number (index + 1) a packed system gives; zero is none.
+            /// The id of the object with this number (index + 1) in a packed system; zero is none.
             #[must_use]
             pub const fn from_number(number: u32) -> Option<Self> {
                 if number == 0 { None } else { Self::new(number as usize - 1) }
@@ -151,12 +151,12 @@ pub(crate) const fn user_of(number: u16) -> Option<EngineUserId> {
 }
 
 impl LoanId {
-    /// That of `region`; `None` in a kernel without loans.
+    /// The loan of `region`; `None` in a kernel without loans.
     pub const fn of(region: RegionId) -> Option<LoanId> {
         LoanId::new(region.index())
     }
 
-    /// What is lent.
+    /// The region that is lent.
     pub const fn region(self) -> RegionId {
         RegionId(match NonZeroU16::new(self.0.get()) {
             Some(number) => number,

@@ -35,7 +35,7 @@ impl Kernel {
         self.request(machine, thread, endpoint, badge, sends, deadline)
     }
 
-    /// A request of `thread` to the server of `endpoint`, which it waits for unless it `sends`.
+    /// Makes a request of `thread` to the server of `endpoint`. The thread waits for the server unless it `sends`.
     pub(crate) fn request<M: Machine>(
         &mut self,
         machine: &mut M,
@@ -60,7 +60,7 @@ impl Kernel {
         if !sends {
             self.may_wait_for(thread, server)?;
         }
-        // What is not taken at once is looked at again when it is.
+        // The handle or region of a request that is not taken at once is checked again when it is taken.
         let is_taken = self.threads[server].state() == State::Receiving(endpoint);
         let attachment = self.attachment(machine, thread, is_taken.then_some(server))?;
         self.threads[thread].ask(badge, sends);
@@ -155,7 +155,7 @@ impl Kernel {
         if let Some(client) = self.take_caller(endpoint) {
             match self.attachment(machine, client, Some(thread)) {
                 Ok(attachment) => self.deliver(machine, thread, client, attachment),
-                // The client hears of it. The server looks for the next one in a trap of its own.
+                // The client gets the error. The server looks for the next one in a trap of its own.
                 Err(error) => {
                     self.wake(machine, client, Err(error));
                     let registers = machine.registers(thread);
@@ -170,7 +170,7 @@ impl Kernel {
         Ok(())
     }
 
-    /// A passive server reached its first receive: what it started on is taken back.
+    /// A passive server reached its first receive: the reservation on which it started is taken back.
     pub(crate) fn end_start(&mut self, thread: ThreadId) {
         if let Some(own) = self.threads[thread].own()
             && self.reservations[own].is_only_for_start()
@@ -213,8 +213,8 @@ impl Kernel {
         self.wake(machine, client, Ok(()));
     }
 
-    /// Empties a reply slot; its token is void from here on. If a region was lent with the request, `after` is what the
-    /// server finds in its place.
+    /// Empties a reply slot; its token is void from here on. If a region was lent with the request, `after` replaces it at
+    /// the server's place.
     #[inline(never)]
     pub(crate) fn free_slot<M: Machine>(
         &mut self,

@@ -240,7 +240,7 @@ pub struct Kernel {
     recount: u32,
     /// Pools that clusters share, a bit each.
     shared: u32,
-    /// Engines without a holder that clients without a lock have, a bit each.
+    /// Engines that clients without a lock have while the lock has no holder, a bit each.
     gated: u32,
     /// CPUs to kick when the current trap ends.
     kicks: CpuSet,
@@ -281,11 +281,11 @@ pub struct Kernel {
     releases: [Instant; RELEASES],
     gates: Arena<gates::Gate, EngineId, ENGINES>,
     lives: Arena<lives::Life, ThreadId, LIVES>,
-    /// The accounts of reservations whose jobs are early.
+    /// The accounts of reservations with early jobs.
     set_aside: Arena<Account, ReservationId, SET_ASIDE>,
-    /// Engines whose device decides by keys, a bit each.
+    /// Engines with a device that decides by keys, a bit each.
     arbitrated: u32,
-    /// Engines among the arbitrated ones whose device receives the keys of users, a bit each.
+    /// Engines among the arbitrated ones for which the device has the key of a user, a bit each.
     keyed: u32,
     /// Threads that use keyed engines, a bit for each 64th.
     keyed_threads: u64,

@@ -23,7 +23,7 @@ mod set {
     pub const ENGINE_USERS: usize = 256;
     /// Clients without a lock, of engines with a sharer.
     pub const MEMBERS: usize = 64;
-    /// Uses of one engine: its next holder inherits from all who wait.
+    /// Uses of one engine: its next holder inherits from all waiters.
     pub const USERS_PER_ENGINE: usize = if IS_LARGE { 128 } else { 32 };
     /// Groups of engines.
     pub const GROUPS: usize = 4;
@@ -77,10 +77,10 @@ mod set {
 
 pub use set::*;
 
-/// Whether engines and tokens can be taken away from those who keep them too long.
+/// Whether engines and tokens can be taken away from holders that keep them too long.
 pub const WATCHDOGS: bool = cfg!(feature = "watchdogs");
 
-/// Whether clients without a lock can have engines while nobody holds it.
+/// Whether clients without a lock can have engines while the lock has no holder.
 pub const GATES: bool = cfg!(feature = "sharing");
 
 /// Whether tasks can have several lives.
@@ -107,12 +107,12 @@ pub const STREAMS_MAX: usize = 8;
 /// The longest path through the kernel, in instructions. No trap that `cargo xtask worst` finds is longer, in systems in which
 /// each queue and each chain is as long as it may be. Queues of pools and groups may be longer in a crowded system.
 pub const LONGEST_PATH: u64 = 10_000;
-/// The same in a crowded system: more tasks than [`FEW_POOL_USERS`] share a pool, or more than [`FEW_GROUP_USERS`] the engines of a
-/// group, or a pool is advised.
+/// The longest path in a crowded system: more tasks than [`FEW_POOL_USERS`] share a pool, or more than
+/// [`FEW_GROUP_USERS`] the engines of a group, or a pool is advised.
 pub const LONGEST_PATH_CROWDED: u64 = 30_000;
-/// Tasks that share a pool in a system that is not crowded.
+/// Most tasks that share a pool in a system that is not crowded.
 pub const FEW_POOL_USERS: usize = 12;
-/// Tasks that use the engines of a group there.
+/// Most tasks that use the engines of a group in a system that is not crowded.
 pub const FEW_GROUP_USERS: usize = 8;
 /// The least budget of a reservation, in nanoseconds, in a system with this longest path: a job that overshoots it by a whole path has
 /// had most of its time for itself. The factor is the design's, and an instruction is taken for a nanosecond.
@@ -120,7 +120,7 @@ pub const FEW_GROUP_USERS: usize = 8;
 pub const fn least_budget(longest_path: u64) -> u64 {
     4 * longest_path
 }
-/// The same in a system that is not crowded.
+/// The least budget of a reservation, in nanoseconds, in a system that is not crowded.
 pub const BUDGET_MIN: u64 = least_budget(LONGEST_PATH);
 /// Tasks that use the engines of one group.
 pub const USERS_PER_GROUP: usize = fusee_locking::groups::USERS;
@@ -133,7 +133,7 @@ pub const POOLS_PER_TASK: usize = 2;
 /// Longest chain of threads that wait for each other.
 pub const CHAIN_MAX: usize = fusee_locking::propagation::CHAIN_MAX;
 const _: () = assert!(CLUSTERS <= fusee_locking::propagation::CLUSTERS);
-/// Reservations of a cluster whose waiting for others is counted at a time.
+/// Most reservations of a cluster that wait for others and are counted at a time.
 pub const WAITING: usize = 32;
 /// Longest chain of copies of copies of a handle.
 pub const COPY_DEPTH_MAX: usize = 4;

@@ -1,4 +1,4 @@
-//! Locks of engines: acquire and release, of one engine or of several at once, and what happens when an engine becomes idle.
+//! Locks of engines: acquire and release, of one engine or of several at once, and the step after an engine becomes idle.
 //!
 //! Not here: holds and doorbells (`engines`), sets of engines (`groups`).
 
@@ -126,8 +126,8 @@ impl Kernel {
         Ok(())
     }
 
-    /// Refuses an engine that does not work. If the driver that would hear of the end of its last operation, or end it, is dead,
-    /// looks for itself.
+    /// Refuses an engine that does not work. If the driver that would be notified of the end of its last operation, or would
+    /// end it, is dead, the kernel looks for itself.
     ///
     /// # Errors
     /// [`Error::PeerDied`] if that operation has not ended; [`Error::EngineLost`].
@@ -150,7 +150,7 @@ impl Kernel {
         Ok(())
     }
 
-    /// The last operation of `user`, who has `engine` no more, has ended: it goes to the next.
+    /// The last operation of `user`, which has `engine` no more, has ended: the engine goes to the next.
     #[inline(never)]
     pub(crate) fn drained<M: Machine>(&mut self, machine: &mut M, engine: EngineId, user: u16) {
         self.engines[engine].lock_mut().drained();

@@ -29,35 +29,35 @@ impl Registers {
     pub const EMPTY: Registers = Registers { general: [0; 31], stack: 0, program_counter: 0, state: 0 };
 }
 
-/// What a task finds at its place for a region that others lend.
+/// Content of a task's place for a region that others lend.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Place {
-    /// Nothing: an access faults. So it is at boot.
+    /// No page: an access faults. Each place begins so at boot.
     Empty,
-    /// The region.
+    /// The lent region.
     Lent {
-        /// May be stored to, if the place allows it at all.
+        /// Whether the task may store to the region, if the place allows it at all.
         writable: bool,
     },
     /// Memory of the task's own, instead of a region that was taken back while the task was at work on it.
     Scratch,
 }
 
-/// What a member has in the place of its doorbell.
+/// Content of the place of a member's doorbell.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Page {
-    /// Nothing.
+    /// No page.
     Absent,
     /// The doorbell, to be read.
     ReadOnly,
-    /// The doorbell.
+    /// The doorbell, to be read and stored to.
     Open,
-    /// Its *shadow*, a page of memory that no device looks at and that the sharer has, too.
+    /// The *shadow* of the doorbell: a page of memory that no device looks at and that the sharer has, too.
     Shadow,
 }
 
 impl Page {
-    /// That with this number, one of [`page`].
+    /// The page with this number, one of [`page`].
     #[must_use]
     pub fn of(number: u64) -> Option<Page> {
         match number {
@@ -77,23 +77,23 @@ pub struct Store {
     pub engine: EngineId,
     /// The member's place among all members of all engines.
     pub place: u16,
-    /// What was to be stored.
+    /// The word that was to be stored.
     pub value: u32,
-    /// Another CPU has meanwhile let it be stored.
+    /// Whether another CPU has meanwhile let the member store.
     pub is_allowed: bool,
 }
 
 /// Members of one engine, which have numbers that follow each other.
 #[derive(Clone, Copy, Debug)]
 pub struct Members {
-    /// Where their doorbells are known from 0 on: the number of the engine's first member there.
+    /// Number of the engine's first member, among all members of all engines.
     pub first: u16,
-    /// A bit each, from the first on.
+    /// Members of the engine, a bit each, from the first on.
     pub set: u16,
 }
 
 impl Members {
-    /// Their numbers, of all members of all engines.
+    /// The numbers of these members, among all members of all engines.
     pub fn each(self) -> impl Iterator<Item = usize> {
         let mut left = self.set;
         core::iter::from_fn(move || {
@@ -104,10 +104,10 @@ impl Members {
     }
 }
 
-/// What the kernel asks of hardware.
+/// Services that the kernel asks of hardware.
 pub trait Machine {
-    /// What is traced; decided when the kernel is built, so that a level pays nothing for those above it. Traps are for the machine
-    /// to trace ([`Level::Full`]): they begin before the kernel is entered.
+    /// Level of the trace. The level is decided when the kernel is built, so that it pays nothing for those above it. Traps
+    /// are for the machine to trace ([`Level::Full`]): they begin before the kernel is entered.
     const TRACE: Level;
 
     /// The time now.
@@ -133,9 +133,10 @@ pub trait Machine {
     /// still be on its way.
     fn unmap_doorbell(&mut self, user: EngineUserId);
 
-    /// Puts memory of the task's own in the place of its doorbell page, which was mapped; returns when no store to that page can
-    /// still be on its way. [`Machine::unmap_doorbell`] ends it, and must before the page is mapped again. The memory tells the task
-    /// what it is (`fusee_abi::environment::LOST_WORD`). Cannot fail: the memory was provided at boot.
+    /// Puts memory of the task's own in the place of its doorbell page, which was mapped; returns when no store to that page
+    /// can still be on its way. [`Machine::unmap_doorbell`] takes this memory away, and must be called before the page is
+    /// mapped again. The task recognizes the memory by a word in it (`fusee_abi::environment::LOST_WORD`). Cannot fail: the
+    /// memory was provided at boot.
     fn replace_doorbell(&mut self, user: EngineUserId);
 
     /// Reads the idle probe: has the device seen and retired every command that `user` submitted to its engine? The doorbell page is
@@ -145,22 +146,24 @@ pub trait Machine {
     /// Opens the gate of this engine and kicks its device, or shuts the gate; returns when the device can see that.
     fn set_gate(&mut self, _engine: EngineId, _open: bool) {}
 
-    /// Reads whether as many shared commands have ended as have begun on this engine, whose gate is shut: if the answer is yes, it stays so until the
-    /// gate is opened.
+    /// Reads whether as many shared commands have ended as have begun on this engine, whose gate is shut. If the answer is
+    /// yes, it stays so until the gate is opened.
     fn is_shared_idle(&mut self, _engine: EngineId) -> bool {
         true
     }
 
-    /// Tells the device that decides on the engine of `user` the key of its job; `rouse`: and makes it look at all keys, and say what all have occupied.
+    /// Stores the key of a job for the device that decides on the engine of `user`. With `rouse` the device also looks at all
+    /// keys, and reports the time that each user has occupied.
     fn set_engine_key(&mut self, _user: EngineUserId, _key: u64, _rouse: bool) {}
 
-    /// Reads for how long `user` has occupied its engine in all, as the device that decides said when it looked last: if the engine is idle, that is all.
+    /// Reads the time for which `user` has occupied its engine in all, as the deciding device reported when it looked last.
+    /// If the engine is idle, the report is complete.
     fn occupied(&mut self, _user: EngineUserId) -> Nanoseconds {
         Nanoseconds::ZERO
     }
 
-    /// The store that `fault` of `thread` is, if it is one of a word to the doorbell of a member, and such that the kernel can tell what
-    /// was to be stored. See the module `stores`.
+    /// The store that `fault` of `thread` is, if it stores a word to the doorbell of a member, and the kernel can tell that
+    /// word. See the module `stores`.
     fn doorbell_store(&mut self, _thread: ThreadId, _fault: &Fault) -> Option<Store> {
         None
     }
@@ -172,13 +175,14 @@ pub trait Machine {
     /// Maps pages `first..first + count` of a region into `thread`'s task, or unmaps them.
     fn set_region_pages(&mut self, thread: ThreadId, region: RegionId, first: u64, count: u64, mapped: bool);
 
-    /// Of a region of registers of a device whose addresses are translated, and whose driver `thread` is: whether the device may reach its memory; `value` is one or zero, else
-    /// nothing changes. Of the region of DMA faults: see [`Call::Dma`](fusee_abi::call::Call::Dma), whose result this returns. `None`: the region is neither.
+    /// Whether a device may reach its memory, for a region of registers of a device with translated addresses and the driver
+    /// `thread`; a `value` of one or zero changes that, any other changes nothing. For the region of DMA faults: the result
+    /// of [`Call::Dma`](fusee_abi::call::Call::Dma). `None`: the region is neither.
     fn set_dma(&mut self, _thread: ThreadId, _region: RegionId, _value: u64) -> Option<u64> {
         None
     }
 
-    /// Changes what is at the place for `region` in `thread`'s task; returns when no access to what was there before can
+    /// Changes the content of the place for `region` in `thread`'s task; returns when no access to the content before can
     /// still be on its way. The thread may be running on another CPU. Constant time, and cannot fail: all tables were
     /// provided at boot.
     fn set_place(&mut self, thread: ThreadId, region: RegionId, place: Place);
@@ -198,10 +202,11 @@ pub trait Machine {
     /// Lets an interrupt line fire, or keeps it from firing.
     fn set_interrupt_enabled(&mut self, interrupt: InterruptId, enabled: bool);
 
-    /// Whether devices are kicked by a call, a signal to a notification that [`Machine::kick`] knows. Where they are not, no path asks.
+    /// Whether devices are kicked by a call, a signal to a notification that [`Machine::kick`] knows. Without such devices,
+    /// no path asks.
     const KICKS: bool = false;
 
-    /// Interrupts the CPU that plays accelerators, if that is what `notification` stands for; says whether it is.
+    /// Interrupts the CPU that plays accelerators, if `notification` stands for it. Returns whether it does.
     fn kick(&mut self, _notification: NotificationId) -> bool {
         false
     }

@@ -1,6 +1,6 @@
-//! Lists of what is to be done at the end of a trap.
+//! Lists of the work at the end of a trap.
 //!
-//! The links lie in the objects, so a mark needs no memory, and an object is marked once however often it is.
+//! The links lie in the objects, so a mark needs no memory, and an object that is marked again stays marked once.
 
 /// An object's place in a [`List`].
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -1,9 +1,9 @@
 //! Faults that tests plant in the kernel, to see whether they are found.
 //!
-//! A check that has never failed says little. With feature `planted` a kernel can be told to forget one of its rules. Without it
-//! a kernel cannot be told, has no memory of it, and what asks is compiled to nothing.
+//! A check that has never failed says little. With feature `planted` a kernel can be told to forget one of its rules.
+//! Without the feature a kernel cannot be told, has no memory of it, and the questions for it are compiled to nothing.
 //!
-//! Not here: what each rule is for; that is where it is forgotten.
+//! Not here: the purpose of each rule; that stands where the rule is forgotten.
 
 use crate::Kernel;
 
@@ -38,18 +38,18 @@ pub enum Planted {
     EarlyReleaseKeepsTheKey,
     /// A throttled job goes on with the key that it had.
     ReplenishmentKeepsTheKey,
-    /// Whoever holds an engine or a token waits for what it likes.
+    /// A holder of an engine or a token waits for any object.
     WaitsAreLetIn,
-    /// A job that begins before its release has the key of one that is released when it begins, and a budget.
+    /// A job that begins before its release has the key of a job that is released when it begins, and a budget.
     EarlyJobsAreReleased,
     /// A job that begins before its release has the key that is its own from its release on.
     EarlyJobsHaveTheirKey,
-    /// A handle of another generation is as good as that which is in its slot.
+    /// A handle of another generation is as good as the handle in its slot.
     GenerationIsNotCompared,
 }
 
 impl Planted {
-    /// All that cost a deadline.
+    /// The rules that cost a deadline if they are forgotten.
     pub const ALL: [Planted; 15] = [
         Planted::NoRuleAtWakeUp,
         Planted::QueuedReleasesRefill,
@@ -68,7 +68,7 @@ impl Planted {
         Planted::WaitsAreLetIn,
     ];
 
-    /// Those that have a node of a graph be later than its bound.
+    /// The rules that make a node of a graph later than its bound if they are forgotten.
     pub const OF_GRAPHS: [Planted; 2] = [Planted::EarlyJobsAreReleased, Planted::EarlyJobsHaveTheirKey];
 }
 
@@ -79,7 +79,7 @@ pub(crate) struct Faults(Option<Planted>);
 
 #[cfg(feature = "planted")]
 impl Faults {
-    /// It forgets nothing.
+    /// A kernel that forgets no rule.
     pub(crate) const NONE: Faults = Faults(None);
 
     const fn are(self, rule: Planted) -> bool {
@@ -94,7 +94,7 @@ pub(crate) struct Faults;
 
 #[cfg(not(feature = "planted"))]
 impl Faults {
-    /// It forgets nothing.
+    /// A kernel that forgets no rule.
     pub(crate) const NONE: Faults = Faults;
 
     const fn are(self, _: Planted) -> bool {
@@ -109,7 +109,7 @@ impl Kernel {
         self.faults = Faults(Some(fault));
     }
 
-    /// Whether it has been told to forget this rule.
+    /// Whether the kernel has been told to forget this rule.
     #[inline(always)]
     pub(crate) fn forgets(&self, rule: Planted) -> bool {
         self.faults.are(rule)

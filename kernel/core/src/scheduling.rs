@@ -1,4 +1,4 @@
-//! Which thread runs on which reservation, and which reservation on which CPU.
+//! Scheduling: the runner of each reservation, and the links of reservations to CPUs.
 
 pub(crate) mod cluster;
 pub(crate) mod cpu;

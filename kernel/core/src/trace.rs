@@ -1,8 +1,8 @@
-//! Records of the trace: which thread did what, when, and why.
+//! Records of the trace: the events of threads, with their instants and causes.
 //!
-//! A build keeps as many records as its level says; numbers by which a run is judged are in every build.
+//! A build keeps as many records as its level allows; numbers by which a run is judged are in every build.
 //!
-//! Not here: where records go (`Machine::trace`), and what they mean (`kernel/abi`).
+//! Not here: the destination of records (`Machine::trace`), and their meaning (`kernel/abi`).
 
 use fusee_abi::trace::{BACKGROUND_KEY, BY_INTERRUPT, Event, Record, SERVICE_KEY, key_word};
 use fusee_sched::cpu::CpuId;

@@ -6,7 +6,7 @@
 //! 2. A watched engine that is not free has a look planned, or is *unwatched*: then the next grant plans one.
 //! 3. A use that is *plain* is of an engine without group, pool, gate and deciding device, and is not lost: fast paths look at nothing else.
 //!
-//! Fields are private. Reads are free for all; a change is one of the methods here, each of which says what has happened.
+//! Fields are private. Reads are free for all; a change is one of the methods here, each named after the event.
 //!
 //! Not here: doorbells and charges (`engines`), sets of engines (`groups`).
 
@@ -62,7 +62,7 @@ impl Engine {
         &self.lock
     }
 
-    /// The interrupt whose top half probes the engine.
+    /// The interrupt with the top half that probes the engine.
     #[must_use]
     #[inline]
     pub fn interrupt(&self) -> Option<InterruptId> {
@@ -83,7 +83,7 @@ impl Engine {
         self.group
     }
 
-    /// The pool that a task must hold a token of to acquire the engine.
+    /// The pool of which a task must hold a token to acquire the engine.
     #[must_use]
     #[inline]
     pub fn pool(&self) -> Option<PoolId> {
@@ -132,7 +132,8 @@ impl Engine {
         self.unwatched
     }
 
-    /// Whether the device, which decides, has been asked how long the engine has been occupied, and the planned look will believe it.
+    /// Whether the deciding device has been asked how long the engine has been occupied, and the planned look will believe
+    /// its answer.
     #[must_use]
     #[inline]
     pub fn is_asked(&self) -> bool {
@@ -160,7 +161,7 @@ impl Engine {
         self.tokens = tokens;
     }
 
-    /// The engine is one of a device, whose completions `driver` hears of by `interrupt`. For boot.
+    /// The engine belongs to a device; `interrupt` reports its completions to `driver`. For boot.
     #[inline]
     pub(crate) fn set_device(&mut self, interrupt: InterruptId, driver: Option<ThreadId>) {
         self.interrupt = Some(interrupt);
@@ -222,7 +223,7 @@ impl Engine {
     pub(crate) fn look_again(&mut self, now: Instant, answer: Nanoseconds, left: Nanoseconds) -> Instant {
         self.is_asked = !self.is_asked;
         let next = if self.is_asked { now + answer } else { now + left };
-        // As if the holder had occupied the engine all the time since then.
+        // The hold counts as if its holder had occupied the engine all the time since then.
         self.granted = Instant(next.0.saturating_sub(self.watchdog.0));
         next
     }
@@ -284,14 +285,14 @@ impl EngineUser {
         self.time
     }
 
-    /// The part of that time in which the task did not run. Measured for tasks whose tokens are advised.
+    /// The part of the charged engine time in which the task did not run. Measured for tasks with advised tokens.
     #[must_use]
     #[inline]
     pub fn suspended_time(&self) -> Nanoseconds {
         self.suspended_time
     }
 
-    /// The reservation whose budget that time is drawn from.
+    /// The reservation that pays the charged engine time from its budget.
     #[must_use]
     #[inline]
     pub fn payer(&self) -> Option<ReservationId> {
@@ -305,7 +306,7 @@ impl EngineUser {
         self.next
     }
 
-    /// Whether the lock was taken from the task, which has not heard of it.
+    /// Whether the lock was taken from the task, which has not been notified of it.
     #[must_use]
     #[inline]
     pub fn is_lost(&self) -> bool {
@@ -382,7 +383,7 @@ impl EngineUser {
         !core::mem::replace(&mut self.lost, true)
     }
 
-    /// The task has heard of the loss. Returns whether there was one.
+    /// The task has been notified of the loss. Returns whether there was one.
     #[inline]
     pub(crate) fn end_loss(&mut self) -> bool {
         core::mem::take(&mut self.lost)
@@ -394,7 +395,7 @@ impl EngineUser {
         self.is_plain = !self.lost && is_alone;
     }
 
-    /// The device is told this key. Returns whether it is another than before.
+    /// The device gets this key. Returns whether it is another than before.
     #[inline]
     pub(crate) fn tell_key(&mut self, key: u64) -> bool {
         core::mem::replace(&mut self.key, key) != key

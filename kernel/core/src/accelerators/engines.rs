@@ -1,8 +1,8 @@
 //! Engine locks, enforced: a doorbell is mapped exactly while its lock is held.
 //!
-//! The lock itself is `locking::engine`; here it meets threads (who waits donates to who holds, or to the
-//! driver while the lock drains), doorbell pages and the idle probe. Engine time is charged from grant to
-//! idle, and drawn from the holder's budget if that covers it: at the instant of idle, whoever's budget its thread ran on.
+//! The lock itself is `locking::engine`. Here it meets threads (a waiter donates to the holder, or to the driver while
+//! the lock drains), doorbell pages and the idle probe. Engine time is charged from grant to idle, and drawn from the
+//! holder's own budget if that covers it: at the instant of idle, whichever budget its thread ran on.
 //!
 //! In an unmanaged system every call on an engine of a device succeeds and does nothing: all doorbells are mapped from
 //! boot, and the device's own queue decides. An engine without a device is a mutex of tasks, and stays one.
@@ -19,13 +19,13 @@ use crate::limits::{POOLS_PER_TASK, USERS_PER_ENGINE, WATCHDOGS};
 use crate::object::{Object, State};
 use crate::{Kernel, Machine};
 
-/// What `acquire`, `release` and `should_yield` act on.
+/// Argument of `acquire`, `release` and `should_yield`.
 pub(crate) enum Use {
     Engine(EngineUserId, EngineId),
     Pool(PoolUserId),
 }
 
-/// A refusal of a lock, as the caller is told.
+/// Error of a call for a refusal by a lock.
 pub(crate) fn as_error(error: LockError) -> Error {
     match error {
         LockError::AlreadyHeld => Error::AlreadyHeld,
@@ -48,12 +48,13 @@ impl Kernel {
         }
     }
 
-    /// Whether the lock of `engine` is one; an engine of a device has an interrupt.
+    /// Whether the kernel enforces the lock of `engine`; an engine of a device has an interrupt.
     pub(crate) fn is_enforced(&self, engine: EngineId) -> bool {
         self.managed || self.engines[engine].interrupt().is_none()
     }
 
-    /// The task knows that `user` has lost its engine, or asks for it again: what took the place of the doorbell goes away.
+    /// Ends the loss of `user`'s engine, because the task has been notified of it, or asks for it again: the page in place of
+    /// the doorbell goes away.
     #[cold]
     #[inline(never)]
     pub(crate) fn end_loss<M: Machine>(&mut self, machine: &mut M, user: EngineUserId) {
@@ -77,8 +78,8 @@ impl Kernel {
         self.engine_users[user].set_plain(is_plain);
     }
 
-    /// The doorbell of `user`, who holds `engine`, is unmapped, or replaced if that was taken away; and the lock is free if nothing
-    /// runs or can begin. Says which.
+    /// Ends the hold of `engine` by `user`: its doorbell is unmapped, or replaced if the engine was taken away. The lock is
+    /// free if no command runs or can begin. Returns whether it is.
     #[inline(never)]
     pub(crate) fn let_go<M: Machine>(&mut self, machine: &mut M, engine: EngineId, user: EngineUserId) -> bool {
         if self.engine_users[user].is_lost() {
@@ -92,7 +93,7 @@ impl Kernel {
             self.threads[thread].let_go();
         }
         self.trace(machine, Event::EngineRelease, thread, u32::from(engine.number()), 0);
-        // It holds it.
+        // The user holds the lock.
         let _ = self.engines[engine].lock_mut().release(user.index() as u16, idle);
         if idle {
             self.end_hold(machine, engine, user);
@@ -115,7 +116,7 @@ impl Kernel {
         self.trace(machine, Event::EngineGrant, thread, u32::from(engine.number()), 0);
     }
 
-    /// The same, for the slow paths; and somebody watches it.
+    /// Gives the lock to `user` on the slow paths, and has its hold watched.
     #[inline(never)]
     pub(crate) fn hand<M: Machine>(&mut self, machine: &mut M, engine: EngineId, user: EngineUserId) {
         if self.is_arbitrated(engine) {
@@ -160,7 +161,7 @@ impl Kernel {
         held
     }
 
-    /// The lock of `engine` is free: who is next has it; if nobody is, clients without a lock.
+    /// Grants the free lock of `engine` to the next waiter; without a waiter, clients without a lock have the engine.
     pub(crate) fn grant_next<M: Machine>(&mut self, machine: &mut M, engine: EngineId) {
         let Some(next) = self.engines[engine].lock().next(|waiter| self.user_key(waiter)) else {
             return self.hand_back(machine, engine);
@@ -181,7 +182,8 @@ impl Kernel {
             .map_or(Key::at(Instant::NEVER), |thread| self.waiting_key(thread))
     }
 
-    /// The thread that waiters of `engine` donate to: its holder; while it drains or is reset, the driver that will hear of it.
+    /// The thread that waiters of `engine` donate to: its holder; while it drains or is reset, the driver that will be
+    /// notified.
     pub(crate) fn engine_donee(&self, engine: EngineId) -> Option<ThreadId> {
         match self.engines[engine].lock().state() {
             Lock::Held(holder) => user_of(holder).and_then(|user| self.engine_users[user].thread()),
@@ -233,12 +235,12 @@ impl Kernel {
             && self.threads[target].state() == State::Stopped
             && !self.engines[engine].lock().waiters().is_empty()
         {
-            // The driver is dead: nobody will tell them.
+            // The driver is dead, and will not notify the waiters.
             self.plan_death(machine, target);
         }
     }
 
-    /// Whether an engine drains whose completion `interrupt` may tell.
+    /// Whether `interrupt` reports the completion of an engine that drains.
     #[inline(always)]
     pub(crate) fn drains_one(&self, interrupt: InterruptId) -> bool {
         let mut engines = (0..self.counts.engines).filter_map(EngineId::new);

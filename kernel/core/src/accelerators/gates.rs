@@ -1,20 +1,21 @@
-//! Engines that clients without a lock have while nobody holds it: the shared class.
+//! Engines shared by clients without a lock while the lock has no holder: the shared class.
 //!
-//! The class is one more user of an engine's lock, [`SHARED`]. It holds the lock whenever nobody else holds or wants it, and its commands
-//! begin while the gate of the engine is open. The first request shuts the gate, which is one store, however many clients there are: then
-//! the lock is *Draining* as after any release, until the one shared command that may run has ended. Its probe is the device's word, too: as many shared
-//! commands have ended as have begun. When nobody wants the engine any more, the gate is opened and the device is kicked.
+//! The class is one more user of an engine's lock, [`SHARED`]. The class holds the lock whenever no other user holds or
+//! wants it, and its commands begin while the gate of the engine is open. The first request shuts the gate, which is one
+//! store, however many clients there are. Then the lock is *Draining* as after any release, until the one shared command
+//! that may run has ended. The probe of the class is the device's word, too: as many shared commands have ended as have
+//! begun. When no user wants the engine any more, the gate is opened and the device is kicked.
 //!
 //! # Invariants
 //!
-//! 1. The gate is open exactly while [`SHARED`] holds the lock; then nobody waits for it.
-//! 2. Nobody lends to the class. Who waits for its command to end lends to the driver, as for any other.
-//! 3. Such a command has `longest` from the instant at which the gate was shut; then the driver must reset the context that runs. A look is planned for
-//!    that instant, whatever was planned before.
+//! 1. The gate is open exactly while [`SHARED`] holds the lock; then the lock has no waiters.
+//! 2. The class has no donors. A thread that waits for its command to end lends to the driver, as for any other command.
+//! 3. Such a command has `longest` from the instant at which the gate was shut; then the driver must reset the context
+//!    that runs. A look is planned for that instant, whether or not another was planned before.
 //! 4. With its driver or its sharer dead, a gate that has been shut stays shut.
 //!
-//! Not here: clients (the kernel does not know them: their doorbells are pages like others), shares (a server's), the device's half of
-//! the handshake (`accel/contract`). Source: ours.
+//! Not here: clients (the kernel does not know them: their doorbells are pages like others), shares (those of a server),
+//! the device's half of the handshake (`accel/contract`). Source: ours.
 
 use fusee_abi::trace::Event;
 use fusee_locking::engine::State as Lock;
@@ -57,7 +58,7 @@ impl Gate {
         Self { longest, sharer, first_member, members, ..Self::EMPTY }
     }
 
-    /// The cluster of `user`, one of those who hold the lock, looks at the engine. For boot.
+    /// The cluster of `user`, one of the engine's users, looks at the engine. For boot.
     pub(crate) fn set_user(&mut self, user: EngineUserId) {
         self.user = Some(user);
     }
@@ -113,13 +114,13 @@ impl Gate {
 }
 
 impl Kernel {
-    /// Whether clients without a lock have `engine` while nobody holds it.
+    /// Whether clients without a lock have `engine` while its lock has no holder.
     #[inline(always)]
     pub(crate) fn has_gate(&self, engine: EngineId) -> bool {
         GATES && self.gated >> engine.index() & 1 != 0
     }
 
-    /// Whether what `user` had `engine` for last has ended, and nothing more of it will begin.
+    /// Whether the last use of `engine` by `user` has ended, and no further command of it will begin.
     #[inline(always)]
     pub(crate) fn is_over<M: Machine>(&self, machine: &mut M, engine: EngineId, user: u16) -> bool {
         match user_of(user) {
@@ -128,7 +129,7 @@ impl Kernel {
         }
     }
 
-    /// Somebody wants `engine`: if its gate is open, it is shut.
+    /// Shuts the gate of `engine`, which a task wants, if it is open.
     #[inline(always)]
     pub(crate) fn take_back<M: Machine>(&mut self, machine: &mut M, engine: EngineId) {
         if GATES && self.engines[engine].lock().state() == Lock::Held(SHARED) {
@@ -162,7 +163,7 @@ impl Kernel {
         self.trace(machine, Event::EngineIdle, None, u32::from(engine.number()), (had.0 / 1000) as u32);
     }
 
-    /// Nobody wants `engine`, which may be free: then the class has it.
+    /// Gives `engine`, which no task wants, to the class if it is free.
     #[inline(always)]
     pub(crate) fn hand_back<M: Machine>(&mut self, machine: &mut M, engine: EngineId) {
         if self.has_gate(engine) && self.engines[engine].lock().state() == Lock::Free {
@@ -177,7 +178,7 @@ impl Kernel {
             return;
         }
         self.gates[engine].opened = machine.now();
-        // It is free.
+        // The engine is free.
         self.engines[engine].lock_mut().grant(SHARED);
         machine.set_gate(engine, true);
         self.trace(machine, Event::EngineGrant, None, u32::from(engine.number()), 0);

@@ -1,29 +1,32 @@
-//! Engines whose device decides: it is told the key of each job that has one, and takes what it works with from one for the other.
+//! Engines with a device that decides: the kernel stores the key of each job for it, and the device takes its units from
+//! one job for another.
 //!
-//! Such an engine has as many locks as users, one each, and so nobody waits for another. A lock is granted at once, as a right to the
-//! doorbell; it is watched and taken away as others are. The device goes by a word for each user, which the kernel alone
-//! writes: the priority point of the reservation that its thread has chosen. It is stored before the doorbell is mapped, and again at the end
-//! of each trap in which it has changed, until the last command has ended.
+//! Such an engine has as many locks as users, one each, so no user waits for another. A lock is granted at once, as a
+//! right to the doorbell; it is watched and taken away like other locks. The device goes by a word for each user, which
+//! the kernel alone writes: the priority point of the reservation that the user's thread has chosen. The word is stored
+//! before the doorbell is mapped, and again at the end of each trap in which it has changed, until the last command has
+//! ended.
 //!
 //! | The thread has chosen | The word |
 //! |---|---|
 //! | a real-time reservation | the point of its key |
 //! | another | that of best effort |
-//! | none, for all budgets are dry; or its own, and no job of it is active; or it is dead | the last: it takes nothing from anybody |
+//! | none, for all budgets are exhausted; or its own, and no job of it is active; or it is dead | the last: it takes nothing from others |
 //!
-//! Of equal points the device takes the older command first: a word can be stored at once, and a key cannot.
+//! Between equal points the device takes the older command first: a word can be stored at once, and a key cannot.
 //!
-//! # Whose time it is
+//! # The payer of the time
 //!
-//! A user has *occupied* the engine while it had a part of it, however small; so the device counts. Charged is what it has occupied from grant to
-//! idle, and its watchdog counts that, too: a job that is kept from the engine by others is no offender. The share of the engine
-//! that it had would not do: with one SM of four it can keep another from a whole round of blocks, and would pay for a quarter.
+//! A user has *occupied* the engine while it had a part of it, however small; so the device counts. A hold is charged
+//! with the time it has occupied from grant to idle, and its watchdog counts that time, too: a job that is kept from the
+//! engine by others is no offender. The share of the engine that it had would be too little: with one SM of four it can
+//! keep another from a whole round of blocks, and would pay for a quarter.
 //!
 //! # Invariants
 //!
-//! 1. Between traps the word of each user that has its engine, or whose commands have not ended, says what the table says.
+//! 1. Between traps the word of each user that has its engine, or has commands that have not ended, is as in the table.
 //!
-//! Source: ours. Tanasic et al. (ISCA 2014) leave open who says priorities.
+//! Source: ours. Tanasic et al. (ISCA 2014) leave open the origin of priorities.
 
 use fusee_abi::image::{KEY_BEST_EFFORT, KEY_LAST};
 use fusee_locking::engine::State as Lock;
@@ -35,7 +38,7 @@ use crate::limits::SPATIAL;
 use crate::object::{Release, State};
 use crate::{Kernel, Machine};
 
-/// How long a device may take to say what its users have occupied until now.
+/// Longest time in which a device answers how long its users have occupied it.
 const ANSWER: Nanoseconds = Nanoseconds(50_000);
 
 impl Kernel {
@@ -59,7 +62,7 @@ impl Kernel {
         }
     }
 
-    /// Tells the device the keys that have changed, of all who have one.
+    /// Stores the keys that have changed for the device, of all users that have a lock.
     #[inline(always)]
     pub(crate) fn say_keys<M: Machine>(&mut self, machine: &mut M) {
         if SPATIAL && self.keyed != 0 {
@@ -67,13 +70,13 @@ impl Kernel {
         }
     }
 
-    /// Whether a device is told the key of `thread`, or of one that shares its bit.
+    /// Whether a device has the key of `thread`, or of one that shares its bit.
     #[inline(always)]
     pub(crate) fn is_keyed(&self, thread: ThreadId) -> bool {
         SPATIAL && self.keyed_threads >> (thread.index() % 64) & 1 != 0
     }
 
-    /// The bits of all threads whose keys devices are told.
+    /// The bits of all threads with a key at a device.
     pub(crate) fn bits_of_keyed(&self) -> u64 {
         let engines = (0..self.counts.engines).filter(|engine| self.keyed >> engine & 1 != 0).filter_map(EngineId::new);
         let users = engines.filter_map(|engine| self.user_of_lock(engine));
@@ -93,7 +96,7 @@ impl Kernel {
         }
     }
 
-    /// Tells the device the key of `user` if it has changed; `rouse`: so that it looks at once.
+    /// Stores the key of `user` for the device if it has changed; with `rouse` the device looks at once.
     fn say_key<M: Machine>(&mut self, machine: &mut M, user: EngineUserId, rouse: bool) {
         let Some(thread) = self.engine_users[user].thread() else { return };
         let word = self.key_word(thread);
@@ -102,7 +105,7 @@ impl Kernel {
         }
     }
 
-    /// Who has `engine`, or had it last and is not through.
+    /// The user that has `engine`, or had it last and is not through.
     pub(crate) fn user_of_lock(&self, engine: EngineId) -> Option<EngineUserId> {
         match self.engines[engine].lock().state() {
             Lock::Free => None,
@@ -110,7 +113,7 @@ impl Kernel {
         }
     }
 
-    /// `user` is about to have `engine`: the device knows its key before its doorbell is mapped.
+    /// `user` is about to have `engine`: the device gets its key before its doorbell is mapped.
     #[cold]
     pub(crate) fn begin_key<M: Machine>(&mut self, machine: &mut M, engine: EngineId, user: EngineUserId) {
         self.keyed |= 1 << engine.index();
@@ -122,7 +125,7 @@ impl Kernel {
         }
     }
 
-    /// The engine is idle after `user`'s hold. Returns how long it has occupied it.
+    /// The engine is idle after `user`'s hold. Returns the time that the hold has occupied it.
     #[cold]
     pub(crate) fn end_key<M: Machine>(&mut self, machine: &mut M, engine: EngineId, user: EngineUserId) -> Nanoseconds {
         self.keyed &= !(1 << engine.index());
@@ -134,9 +137,11 @@ impl Kernel {
         Nanoseconds(machine.occupied(user).0.saturating_sub(self.engine_users[user].occupied_at_grant().0))
     }
 
-    /// The watchdog of `engine`, which `user` has or had, looks. When it must look again, if that is not long enough yet.
+    /// The watchdog of `engine` looks at `user`, which has or had it. Returns the instant of the next look, if the user's
+    /// time is not over yet.
     ///
-    /// What the device said may be old: it looks when somebody makes it. So it is asked first, and believed a moment later.
+    /// The report of the device may be old, because a device looks only when asked. So it is asked first, and believed a
+    /// moment later.
     #[cold]
     pub(crate) fn look_again<M: Machine>(
         &mut self,

@@ -1,39 +1,42 @@
 //! The watchdog: an engine that is not idle and given back in time is taken away, reset, and if need be given up.
 //!
-//! One timer event of the cluster of its users belongs to each watched engine, a *look*. It is planned with the first grant and
-//! not taken back: a look that finds a newer grant plans the next one, and one that finds the engine free plans none. So grants
-//! and releases do not pay for it, and it comes as punctually as if it were set with each grant.
+//! One timer event of the cluster of its users belongs to each watched engine, a *look*. A look is planned with the first
+//! grant and not taken back: if it finds a newer grant, it plans the next look; if it finds the engine free, it plans
+//! none. So grants and releases do not pay for looks, and a look comes as punctually as if it were set with each grant.
 //!
 //! A look that comes `watchdog` after the grant finds
 //!
 //! 1. an idle engine: its interrupt was lost, or its holder holds it for too long. The lock goes to the next in line.
-//! 2. a busy one: its holder is released by force, and the driver is asked for a reset. The driver runs
-//!    on key and budget of the holder, if that waits for the driver's signal, and of all who wait for the engine. `engine_complete`
-//!    ends it.
+//! 2. a busy one: its holder is released by force, and the driver is asked for a reset. The driver runs on key and budget
+//!    of the holder, if the holder waits for the driver's signal, and of all threads that wait for the engine.
+//!    `engine_complete` ends the reset.
 //!
-//! Of the class of clients without a lock it comes `shared_longest` after the gate was shut, and finds an engine that drains (`gates`).
+//! For the class of clients without a lock the look comes `shared_longest` after the gate was shut, and finds an engine
+//! that drains (`gates`).
 //!
-//! In both cases the driver is told as if the line had fired, since it may be what was lost.
+//! In both cases the driver is notified as if the line had fired, since the interrupt may have been lost.
 //!
-//! A task that loses an engine while it holds it may be blameless: it was preempted for too long. So its next store to the doorbell
-//! is no fault: memory of its own takes the doorbell's place (`Machine::replace_doorbell`), until it releases the engine and is told,
-//! with `EngineLost`, or asks for it again, or dies.
+//! A task that loses an engine while it holds it may be blameless, for instance because it was preempted for too long. So
+//! its next store to the doorbell is no fault. Memory of the task's own takes the doorbell's place
+//! (`Machine::replace_doorbell`), until it releases the engine, with `EngineLost` as the result, or asks for it again, or
+//! dies.
 //!
-//! If no answer comes within `reset_bound`, the engine is *quarantined*: those who wait for it are told, one a look, and whoever
-//! asks for it is told at once, with `EngineLost`. A reset that is completed after all ends that, too.
+//! If no answer comes within `reset_bound`, the engine is *quarantined*. Its waiters get `EngineLost`, one a look, and
+//! any task that requests it gets `EngineLost` at once. A reset that is completed after all ends the quarantine.
 //!
 //! # Invariants
 //!
-//! 1. While a watched engine is not free, a look at it is planned, for `watchdog` after the grant at the latest; while its lock is
-//!    quarantined, as long as anybody waits.
+//! 1. While a watched engine is not free, a look at it is planned, for `watchdog` after the grant at the latest; while
+//!    its lock is quarantined, as long as there are waiters.
 //! 2. An engine is `unwatched` if the next grant must plan a look, or move the one that has come to be about a reset.
 //!
 //! # What cannot be enforced
 //!
-//! That an engine is idle is the device's word: the probe compares what the client has submitted with what the device has seen and
-//! retired, and the client, whose doorbell is out of reach by then, can only make the first differ from the others. That looks busy, and the
-//! client pays until the watchdog. But a device that counts too early lets the next holder in while it works. It cannot reach memory
-//! of others by that, for it translates addresses of each client by themselves; but the next holder's time is not its own.
+//! The device alone reports that an engine is idle. The probe compares the number of commands that the client has
+//! submitted with the numbers that the device has seen and retired. The client, whose doorbell is out of reach by then,
+//! can only make the first differ from the others. Such an engine looks busy, and the client pays until the watchdog. But
+//! a device that counts too early lets the next holder in while it works. The device cannot reach memory of others by
+//! that, for it translates addresses of each client by themselves; but the next holder's time is not its own.
 //!
 //! Source: ours. GPUSync's authors leave recovery open (Elliott 2015, section 3.2).
 
@@ -71,7 +74,7 @@ impl Kernel {
         let of_class = GATES && user == SHARED;
         let (until, of_cluster) = match user_of(user) {
             Some(user) => (until, user),
-            // It holds the engine for as long as nobody wants it.
+            // The class holds the engine for as long as no user wants it.
             None if matches!(state, Lock::Held(_)) => return,
             None => {
                 let gate = self.gates[engine];
@@ -110,7 +113,8 @@ impl Kernel {
         self.plan_look(engine, of_cluster, next);
     }
 
-    /// `user` has had `engine` for too long: it is released if it is held; if it is still busy then, the driver must reset it.
+    /// Takes `engine` away from `user`, which has had it for too long. A held engine is released; if it is still busy then,
+    /// the driver must reset it.
     fn take_away<M: Machine>(&mut self, machine: &mut M, engine: EngineId, user: u16) {
         if self.forgets(Planted::EngineWithoutWatchdog) {
             return;

@@ -1,6 +1,6 @@
-//! When holds of engines and tokens are looked at: an event among the timeouts of a cluster.
+//! Looks at the holds of engines and tokens: an event among the timeouts of a cluster.
 //!
-//! Not here: what is done then (`watchdog` for engines, `expiry` for tokens).
+//! Not here: the work of a look (`watchdog` for engines, `expiry` for tokens).
 
 use fusee_sched::time::{Instant, Nanoseconds};
 
@@ -19,7 +19,7 @@ impl Kernel {
         (THREADS - 1 - self.counts.engines - pool.index()) as u16
     }
 
-    /// Plans a look at `pool`, of which `user` has just been granted a token.
+    /// Plans a look at `pool`, after `user` was granted a token of it.
     pub(crate) fn watch_token<M: Machine>(&mut self, machine: &mut M, pool: PoolId, user: PoolUserId) {
         let watch = self.token_watches[pool];
         self.pool_users[user].end_loss();
@@ -39,7 +39,7 @@ impl Kernel {
         self.queue_timeout(cluster, self.token_event(pool), at);
     }
 
-    /// Plans a look at `engine`, which `user` has been granted.
+    /// Plans a look at `engine`, after `user` was granted it.
     #[cold]
     pub(crate) fn watch(&mut self, engine: EngineId, user: EngineUserId) {
         let until = self.engines[engine].begin_watch();

@@ -1,11 +1,11 @@
-//! Endpoints and notifications: where requests queue, and where event bits are posted.
+//! Endpoints and notifications: queues of requests, and event bits.
 //!
 //! # Invariants
 //!
-//! 1. A thread queues at an endpoint, or waits at a notification, exactly while its state says so.
+//! 1. A thread queues at an endpoint, or waits at a notification, exactly while its state is that of such a waiter.
 //! 2. A notification with a waiter has no bits: they are taken as they come.
 //!
-//! Fields are private. Reads are free for all; a change is one of the methods here, each of which says what has happened.
+//! Fields are private. Reads are free for all; a change is one of the methods here, each named after the event.
 
 use heapless::Vec;
 
@@ -17,7 +17,7 @@ use crate::limits::CALLERS;
 #[repr(align(256))]
 pub struct Endpoint {
     server: Option<ThreadId>,
-    /// Callers whose request was not received yet, by arrival.
+    /// Callers with a request that was not received yet, by arrival.
     callers: Vec<ThreadId, CALLERS>,
     next: Option<EndpointId>,
 }
@@ -33,7 +33,7 @@ impl Endpoint {
         self.server
     }
 
-    /// The callers whose request was not received yet, by arrival.
+    /// The callers with a request that was not received yet, by arrival.
     #[must_use]
     #[inline]
     pub fn callers(&self) -> &[ThreadId] {
@@ -111,7 +111,7 @@ impl Notification {
         self.waiter
     }
 
-    /// The thread that will signal; waiters donate to it.
+    /// The thread that will signal the notification; waiters donate to it.
     #[must_use]
     #[inline]
     pub fn bound(&self) -> Option<ThreadId> {
@@ -143,7 +143,7 @@ impl Notification {
         Some((waiter, self.take_bits()))
     }
 
-    /// Sets bits that nobody waits for.
+    /// Sets bits of a notification without a waiter.
     #[inline(always)]
     pub(crate) fn keep(&mut self, bits: u64) {
         debug_assert!(self.waiter.is_none(), "bits are kept while nobody waits");

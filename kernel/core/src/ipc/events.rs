@@ -11,7 +11,8 @@ use crate::object::{Object, State};
 use crate::{Kernel, Machine};
 
 impl Kernel {
-    /// `signal`: sets bits; wakes the waiter. Or kicks devices: those look at all that there is, so bits would tell them nothing.
+    /// `signal`: sets bits and wakes the waiter, or kicks devices. Kicked devices look at all their work, so bits would add
+    /// nothing.
     pub(crate) fn signal_call<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) -> Result<(), Error> {
         let registers = machine.registers(thread);
         let (handle, bits) = (registers.general[0], registers.general[1]);
@@ -27,7 +28,7 @@ impl Kernel {
         Ok(())
     }
 
-    /// `wait`: takes all bits, or suspends until there is one. Donates to whom the notification is bound.
+    /// `wait`: takes all bits, or suspends until there is one. Donates to the thread to which the notification is bound.
     pub(crate) fn wait_call<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) -> Result<(), Error> {
         let Object::Notification(id) = self.argument(machine, thread, rights::WAIT)? else {
             return Err(Error::WrongKind);

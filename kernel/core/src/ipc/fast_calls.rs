@@ -1,15 +1,15 @@
 //! The fast paths: an uncontended call, its reply, an uncontended lock, and a trap that does nothing.
 //!
 //! A call moves six words and a runner: the client's reservation stays where it is linked, and the server
-//! runs on it. No queue, no clock. A fast path either does exactly what the slow path
-//! ([`Kernel::trap`]) would do, or declines and has changed nothing.
+//! runs on it. No queue, no clock. A fast path either does exactly what the slow path ([`Kernel::trap`]) would do, or
+//! declines and has changed nothing.
 //!
-//! Both ways leave the same trace. (Where a thread ran last, which is only a hint for its next place, is not kept
-//! here.)
+//! Both paths leave the same trace. (The CPU on which a thread ran last, which is only a hint for its next place, is not
+//! kept here.)
 //!
-//! Declined is whatever concerns a third: other donors, other callers, a server whose own reservation comes first,
-//! a server that waits no longer than until some time, a deadline that the timer must be set to, a plan that must be
-//! looked at again.
+//! All calls that concern a third thread or the timer are declined: other donors, other callers, a server whose own
+//! reservation comes first, a server that waits no longer than until some time, a deadline for which the timer must be
+//! set, a plan that must be looked at again.
 
 use fusee_abi::call::{Call, DEADLINE, HandleValue, NEVER, NUMBER, TOKEN, rights};
 use fusee_abi::trace::Event;
@@ -66,7 +66,7 @@ impl Kernel {
         }
     }
 
-    /// `signal` of what kicks devices: it concerns no thread.
+    /// `signal` of a notification that kicks devices: the call concerns no thread.
     #[inline(always)]
     fn fast_kick<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) -> Option<ThreadId> {
         let general = &machine.registers(thread).general;
@@ -80,8 +80,8 @@ impl Kernel {
         Some(thread)
     }
 
-    /// The same for a call under a deadline that the timer need not be set anew for, for its reply, and for locks. Apart,
-    /// because it needs a stack.
+    /// Handles calls, replies and locks that [`Kernel::fast_call`] leaves: a call under a deadline for which the timer need
+    /// not be set anew, its reply, and locks. Apart, because these paths need a stack.
     #[inline(always)]
     pub fn fast_call_until<M: Machine>(&mut self, machine: &mut M, cpu: CpuId) -> Option<ThreadId> {
         let thread = self.caller::<M>(cpu)?;
@@ -97,13 +97,15 @@ impl Kernel {
         }
     }
 
-    /// A system call by either, for callers whose stack is no matter. `None`: nothing has happened; use [`Kernel::trap`].
+    /// Handles a system call by [`Kernel::fast_call`] or [`Kernel::fast_call_until`], for callers with any stack. `None`:
+    /// nothing has happened; use [`Kernel::trap`].
     pub fn fast_calls<M: Machine>(&mut self, machine: &mut M, cpu: CpuId) -> Option<Outcome> {
         let run = self.fast_call(machine, cpu).or_else(|| self.fast_call_until(machine, cpu))?;
         Some(Outcome { run: Some(run), timer: None, kick: CpuSet::EMPTY })
     }
 
-    /// `acquire` of an engine that is free and needs no watchdog to be set, `release` of one that is idle and that nobody waits for.
+    /// `acquire` of an engine that is free and needs no watchdog to be set; `release` of an engine that is idle and has no
+    /// waiters.
     #[inline(never)]
     fn fast_lock<M: Machine>(&mut self, machine: &mut M, thread: ThreadId, number: u64) -> Option<ThreadId> {
         let handle = machine.registers(thread).general[0];
@@ -126,7 +128,7 @@ impl Kernel {
             if lock.state() != Lock::Free || unwatched {
                 return None;
             }
-            // What is free is refused to no task.
+            // A free lock is refused to no task.
             let _ = lock.request(holder);
             self.trace(machine, Event::EngineRequest, Some(thread), u32::from(engine.number()), 0);
             self.granted(machine, engine, user);
@@ -135,7 +137,7 @@ impl Kernel {
             if !is_last || self.engine_users[user].payer().is_some() || !machine.engine_is_idle(user) {
                 return None;
             }
-            // It holds it.
+            // The user holds the lock.
             let _ = lock.release(holder, true);
             machine.unmap_doorbell(user);
             self.threads[thread].let_go();
@@ -146,8 +148,8 @@ impl Kernel {
         Some(thread)
     }
 
-    /// `acquire` of a token of a pool that nobody has a request in, `release` of one where nobody else has: as the slow path does it,
-    /// but there is nothing to settle.
+    /// `acquire` of a token of a pool without requests; `release` of a token of a pool without other requests: as the slow
+    /// path does it, but there is nothing to settle.
     #[inline(never)]
     fn fast_token<M: Machine>(
         &mut self,
@@ -179,7 +181,7 @@ impl Kernel {
     #[inline(never)]
     fn fast_reply_until<M: Machine>(&mut self, machine: &mut M, cpu: CpuId, thread: ThreadId) -> Option<ThreadId> {
         if !self.threads[self.threads[thread].first_slot().client()?].is_timed() {
-            // It has been tried.
+            // The call has been tried by the first fast path.
             return None;
         }
         self.fast_reply::<M, true>(machine, cpu, thread)
@@ -190,7 +192,7 @@ impl Kernel {
         let state = &self.cpus[cpu];
         let deadline = Instant(machine.registers(thread).general[DEADLINE]);
         if deadline == Instant(NEVER) {
-            // It has been tried.
+            // The call has been tried by the first fast path.
             return None;
         }
         let cluster = self.threads[thread].cluster()?;
@@ -300,7 +302,7 @@ impl Kernel {
         if TIMED {
             self.cancel_timeout(client);
         }
-        // It has a client, so it has received before: what it started on is taken back.
+        // The server has a client, so it has received before, and the reservation on which it started is taken back already.
         self.suspend(thread, State::Receiving(endpoint));
         let server = &mut self.threads[thread];
         server.step_off();

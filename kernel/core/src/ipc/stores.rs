@@ -1,24 +1,26 @@
 //! Stores to doorbells that a server decides on: the *sharer* of an engine.
 //!
-//! A client without a lock has its doorbell as a page. An engine may have a sharer, which decides what each of these clients, its *members*,
-//! has in the place of that page. Where that forbids a store, the store is a call: it waits at the sharer's endpoint and donates like any other,
-//! the badge is the member's number, the first word is what was to be stored. The answer is *go on*, once the sharer has made the store itself,
-//! or *again*. Until then the member waits: to deny is not to answer yet. The page may be a *shadow*, too: a store there is none to a doorbell, and the kernel
-//! does not hear of it.
+//! A client without a lock has its doorbell as a page. An engine may have a sharer, which decides the content of the
+//! place of that page for each of these clients, its *members*. Where this content forbids a store, the store is a call:
+//! it waits at the sharer's endpoint and donates like any other, the badge is the member's number, and the first word is
+//! the word to be stored. The answer is *go on*, once the sharer has made the store itself, or *again*. Until then the
+//! member waits: to deny is not to answer yet. The page may be a *shadow*, too: a store there is none to a doorbell, and
+//! the kernel is not entered.
 //!
 //! # Invariants
 //!
-//! 1. Registers of a member are no message: none is read but the one that the store names, and none is written but the program counter.
-//! 2. A member goes on behind its store only if the sharer said so. Whatever else ends its wait, it makes the store again: it is asked about once more,
-//!    or it is a fault if the sharer is dead.
+//! 1. Registers of a member are no message: none is read but the one that the store names, and none is written but the
+//!    program counter.
+//! 2. A member goes on behind its store only if the sharer answered so. Any other end of its wait makes it store again:
+//!    the sharer is asked about it once more, or it is a fault if the sharer is dead.
+//! 3. With the sharer dead, a gate that has been shut stays shut.
 //! 3. With the sharer dead, a gate that has been shut stays shut.
 //!
 //! # Why the kernel reads the instruction
+//! The processor does not report the word of a store that failed in the first stage of translation. The alternative, one
+//! step of the client with the page in place, lets another CPU's step through with it, and takes a second trap.
 //!
-//! The processor does not say what a store in the first stage of translation was about to write. The alternative, one step of the client with the page in
-//! place, lets another CPU's step through with it, and takes a second trap.
-//!
-//! Source: ours; what it is for, Menychtas, Shen and Scott 2014.
+//! Source: ours; its purpose is that of Menychtas, Shen and Scott 2014.
 
 use fusee_abi::Error;
 use fusee_abi::call::{NEVER, PAGE_SHIFT, rights};
@@ -41,7 +43,7 @@ pub const fn stored_register(instruction: u32) -> Option<usize> {
 }
 
 impl Kernel {
-    /// `share`: what members of an engine have in the place of their doorbells.
+    /// `share`: sets the content of the places of doorbells for members of an engine.
     pub(crate) fn share<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) -> Result<(), Error> {
         let Object::Doorbells(engine) = self.argument(machine, thread, rights::MAP)? else {
             return Err(Error::WrongKind);
@@ -64,7 +66,7 @@ impl Kernel {
         let gate = &self.gates[store.engine];
         let (Some(endpoint), number) = (gate.sharer(), store.place - gate.first_member()) else { return false };
         if store.is_allowed || self.threads[thread].state() != State::Ready {
-            // Or another CPU has let it donate, and this one had yet to hear of it. It stores when it goes on.
+            // Or another CPU has let the thread donate, and this one had yet to hear of it. The thread stores when it goes on.
             return true;
         }
         self.threads[thread].begin_store(store.value);
@@ -80,7 +82,7 @@ impl Kernel {
 mod tests {
     use super::*;
 
-    /// Encodings by an assembler of others, and what it read there.
+    /// Encodings by an independent assembler, and the register that it read there.
     #[test]
     fn plain_stores_of_a_word_are_told_from_all_else() {
         let stores = [

@@ -1,11 +1,13 @@
-//! Plugins of pools (`accel::plugin`): which pool has one, and what it is told.
+//! Plugins of pools (`accel::plugin`): their choice, and the measurements they get.
 //!
-//! Advice costs what it costs. A kernel without feature `advice` has no [`AdviserId`], and so none of this.
+//! Advice takes time. A kernel without feature `advice` has no [`AdviserId`], and so none of this
+//! code.
 //!
-//! # What is measured
+//! # Measurements
 //!
-//! A plugin learns how long each token was used: the CPU time of its holder, and the time of its engines, from grant to idle,
-//! during which the holder did not run. So what it was preempted without an engine, and what it waited for one, does not count.
+//! A plugin learns the time for which each token was used: the CPU time of its holder, and the time of its engines, from
+//! grant to idle, during which the holder did not run. So time in which the holder was preempted without an engine, or
+//! waited for one, does not count.
 
 use fusee_abi::image::{self, POOL_DEVICES, advice};
 use fusee_accel::plugin::{self, GPUS, Kind, Plugin};
@@ -23,7 +25,7 @@ use crate::limits::{ADVISED_POOLS, POOL_USERS, POOLS};
 
 const _: () = assert!(POOL_DEVICES == GPUS);
 
-/// The plugins of those pools that have one.
+/// The plugins of pools.
 #[derive(Clone, Debug)]
 pub(crate) struct Advisers {
     plugins: Arena<Plugin<POOL_USERS>, AdviserId, ADVISED_POOLS>,
@@ -33,7 +35,7 @@ pub(crate) struct Advisers {
 }
 
 impl Advisers {
-    /// No pool has one.
+    /// No pool has a plugin.
     pub const EMPTY: Self =
         Self { plugins: Arena::new([const { Plugin::EMPTY }; ADVISED_POOLS]), count: 0, of: Arena::new([None; POOLS]) };
 
@@ -69,7 +71,7 @@ impl Advisers {
         Some(&mut self.plugins[self.of[pool]?])
     }
 
-    /// Whether it must be measured how long tokens of `pool` are used.
+    /// Whether the use of tokens of `pool` must be measured.
     pub fn measures(&self, pool: PoolId) -> bool {
         self.of[pool].is_some()
     }

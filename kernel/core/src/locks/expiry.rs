@@ -1,14 +1,15 @@
 //! Tokens that are not given back in time.
 //!
-//! An engine's watchdog bounds how long an engine is held (`watchdog`), and this bounds how long a token is: a token of a pool
-//! with a `watchdog` that is not given back so long after its grant is taken away. Jobs that wait for it, and jobs that donate
-//! to its holder at their release, wait no longer than that, whatever the holder does.
+//! An engine's watchdog limits the hold of an engine (`watchdog`); the watchdog of a pool limits that of a token. A token
+//! of a pool with a `watchdog` that is not given back so long after its grant is taken away. Jobs that wait for it, and
+//! jobs that donate to its holder at their release, wait no longer than that, for any behaviour of the holder.
 //!
-//! One timer event belongs to each watched pool, a *look*. It is planned with a grant if none is planned, and not taken back. A look takes
-//! one step and plans the next, so a trap is no longer than for another event:
+//! One timer event belongs to each watched pool, a *look*. A look is planned with a grant if none is planned, and not
+//! taken back. Each look takes one step and plans the next, so a trap is no longer than for another event:
 //!
 //! 1. No token is overdue: the next look is when the earliest grant will be.
-//! 2. The holder has an engine for which it needs the token: that is taken away first. Its watchdog watches what still runs.
+//! 2. The holder has an engine for which it needs the token: the engine is taken away first. Its watchdog watches the
+//!    commands that still run.
 //! 3. The holder waits for such an engine: its wait ends with `TokenLost`.
 //! 4. The token goes to the next in line. The holder learns of it at its `release`, with `TokenLost`.
 //!
@@ -30,7 +31,7 @@ use crate::object::State;
 use crate::{Kernel, Machine, Planted};
 
 impl Kernel {
-    /// The user who has had a token of `pool` for longest, and since when.
+    /// The user that has had a token of `pool` for longest, and the instant of its grant.
     pub(crate) fn oldest_grant(&self, pool: PoolId) -> Option<(PoolUserId, Instant)> {
         let held = |user: &PoolUserId| tokens::held_by(&self.pools[pool], user.index() as u16).is_some();
         let users = self.pools[pool].requests().iter().filter_map(|one| PoolUserId::new(usize::from(one.user)));
@@ -62,7 +63,7 @@ impl Kernel {
         }
     }
 
-    /// One step on the way to taking the token of `user`, by `thread`.
+    /// Takes one step on the way to taking the token of `user` away from `thread`.
     fn take_token<M: Machine>(&mut self, machine: &mut M, pool: PoolId, user: PoolUserId, thread: ThreadId) {
         let needs_token = |kernel: &Kernel, engine: EngineId| kernel.engines[engine].pool() == Some(pool);
         let mut next = self.threads[thread].uses();
@@ -95,7 +96,7 @@ impl Kernel {
         let _ = self.release_token(machine, user);
     }
 
-    /// Takes `engine` from `user`, whose token is overdue.
+    /// Takes `engine` from `user`, which has an overdue token.
     fn lose_engine<M: Machine>(&mut self, machine: &mut M, engine: EngineId, user: EngineUserId) {
         let thread = self.engine_users[user].thread();
         self.trace(machine, Event::EngineTaken, thread, u32::from(engine.number()), 0);

@@ -1,15 +1,15 @@
 //! Engines that are acquired together: a copy between two accelerators needs a copy engine of both.
 //!
-//! `locking::group` decides which request is next and which thread donates to which, for all engines that the manifest puts into one group.
-//! A request is for some of them, is granted at once for all, and is given back at once. It is ordered by the key that
-//! its thread asked with.
+//! `locking::group` decides the next request and the donee of each waiter, for all engines that the manifest puts into
+//! one group. A request is for some of them, is granted at once for all, and is given back at once. Requests are ordered
+//! by the key with which their thread asked.
 //!
 //! # Invariants
 //!
-//! 1. Whose request is granted holds the lock of each of its engines; those locks have no waiters of their own.
-//! 2. A thread has one request for each group at most. So nobody who holds an engine of a group waits for another.
+//! 1. A thread with a granted request holds the lock of each of its engines; those locks have no waiters of their own.
+//! 2. A thread has one request for each group at most. So no holder of an engine of a group waits for another.
 //!
-//! Not here: what an engine does when its holder lets go (`engines`).
+//! Not here: the state of an engine after its holder lets go (`engines`).
 
 use fusee_locking::engine::State as Lock;
 use fusee_locking::group::{Change, LockSet, Waits};
@@ -36,14 +36,14 @@ pub(crate) fn set_of(engine: EngineId) -> LockSet {
 pub(crate) fn listed(users: impl Iterator<Item = u16>) -> Vec<u16, USERS_PER_GROUP> {
     let mut list = Vec::new();
     for user in users {
-        // As many places as users.
+        // The group has as many places as users.
         let _ = list.push(user);
     }
     list
 }
 
 impl Kernel {
-    /// Gives back all that the holder of `engine` asked for with it.
+    /// Gives back all engines that the holder of `engine` requested with it.
     #[cold]
     pub(crate) fn give_back_group<M: Machine>(&mut self, machine: &mut M, group: GroupId, thread: ThreadId) {
         let Some((set, Waits::Not)) = groups::request_of(&self.groups[group], node_index(thread)) else { return };
@@ -67,7 +67,7 @@ impl Kernel {
         self.hand_back_group(machine, group);
     }
 
-    /// The request of `thread`, who waits, ends without its engines. That may let others have them.
+    /// Ends the request of `thread`, which waits, without its engines. The end may let others have them.
     pub(crate) fn withdraw_group<M: Machine>(&mut self, machine: &mut M, group: GroupId, thread: ThreadId) {
         if let Some(change) = groups::withdraw(&mut self.groups[group], node_index(thread)) {
             self.apply_group(machine, group, change);
@@ -75,7 +75,8 @@ impl Kernel {
         }
     }
 
-    /// `engine` of `group` is wanted: if clients without a lock have it, it is theirs no more, and drains if one of their commands runs.
+    /// Takes `engine` of `group`, which is wanted, back from clients without a lock, if they have it. The engine drains if
+    /// one of their commands runs.
     #[inline(always)]
     pub(crate) fn take_back_of_group<M: Machine>(&mut self, machine: &mut M, group: GroupId, engine: EngineId) {
         if self.has_gate(engine) && self.engines[engine].lock().state() == Lock::Held(SHARED) {
@@ -86,8 +87,8 @@ impl Kernel {
         }
     }
 
-    /// Clients without a lock have those engines of `group` that no request names. One that a request waits for together with another stays
-    /// shut, so that it is granted the instant it can be.
+    /// Gives those engines of `group` that no request names to clients without a lock. An engine that a request waits for
+    /// together with another stays shut, so that it is granted the instant it can be.
     #[inline(always)]
     pub(crate) fn hand_back_group<M: Machine>(&mut self, machine: &mut M, group: GroupId) {
         if GATES {
@@ -117,12 +118,12 @@ impl Kernel {
         ThreadId::new(usize::from(waiter))
     }
 
-    /// Whether somebody should have an engine of `group` that `thread` holds.
+    /// Whether another thread should have an engine of `group` that `thread` holds.
     pub(crate) fn group_should_yield(&self, group: GroupId, thread: ThreadId) -> bool {
         groups::should_yield(&self.groups[group], node_index(thread))
     }
 
-    /// If `user` has begun to wait for an engine that is closed, it is told.
+    /// Plans a look at once if `user` has begun to wait for an engine that is quarantined: the look ends that wait.
     #[cold]
     #[inline(never)]
     fn look_if_closed<M: Machine>(&mut self, machine: &mut M, group: GroupId, user: u16) {
@@ -135,7 +136,7 @@ impl Kernel {
         }
     }
 
-    /// `user` hears at its release that `engine`, and what it asked for with it, has been taken away.
+    /// Marks `engine`, and the engines requested with it, as taken away from `user`, which gets the error at its release.
     #[cold]
     #[inline(never)]
     pub(crate) fn lose(&mut self, engine: EngineId, user: EngineUserId) {
@@ -160,7 +161,7 @@ impl Kernel {
         self.find_if_plain(user);
     }
 
-    /// `thread` asks for engines of which it may have lost some, and not been told.
+    /// `thread` requests engines of which it may have lost some without being notified.
     #[cold]
     #[inline(never)]
     pub(crate) fn end_losses<M: Machine>(&mut self, machine: &mut M, thread: ThreadId, set: LockSet) {
@@ -183,7 +184,8 @@ impl Kernel {
         }
     }
 
-    /// Threads whose requests were granted hold their engines and go on; a thread that waits for another than before donates to that one.
+    /// Lets threads with newly granted requests hold their engines and go on; a thread with another donee than before donates
+    /// to the new one.
     #[inline(never)]
     pub(crate) fn apply_group<M: Machine>(&mut self, machine: &mut M, group: GroupId, change: Change) {
         if !change.grants() && !change.moves_waiters() {
@@ -206,7 +208,7 @@ impl Kernel {
             if let Some(driver) = self.lock_donee(thread)
                 && self.threads[driver].state() == State::Stopped
             {
-                // It is dead, and will not tell the thread that waits.
+                // The driver is dead, and will not notify the thread that waits.
                 self.plan_death(machine, driver);
             }
             self.look_if_closed(machine, group, *user);
@@ -224,7 +226,7 @@ impl Kernel {
             if let Some(engine) = self.engine_users[user].engine()
                 && set.overlaps(set_of(engine))
             {
-                // It is free: the group says so.
+                // The lock is free, as the group has granted it.
                 let _ = self.engines[engine].lock_mut().request(user.index() as u16);
                 self.hand(machine, engine, user);
             }

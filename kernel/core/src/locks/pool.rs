@@ -1,6 +1,6 @@
 //! The use that each task makes of a pool of tokens, and the watch over a pool.
 //!
-//! Fields are private. Reads are free for all; a change is one of the methods here, each of which says what has happened.
+//! Fields are private. Reads are free for all; a change is one of the methods here, each named after the event.
 //!
 //! Not here: the pool itself (`locking::tokens`).
 
@@ -72,7 +72,7 @@ impl PoolUser {
         self.granted
     }
 
-    /// Whether the token was taken away, and the task has not heard of it.
+    /// Whether the token was taken away, and the task has not been notified.
     #[must_use]
     #[inline]
     pub fn is_lost(&self) -> bool {
@@ -104,14 +104,14 @@ impl PoolUser {
         self.lost = true;
     }
 
-    /// The task has heard of the loss, or it concerns it no more. Returns whether there was one.
+    /// The task has been notified of the loss, or needs no notice any more. Returns whether there was a loss.
     #[inline]
     pub(crate) fn end_loss(&mut self) -> bool {
         core::mem::take(&mut self.lost)
     }
 }
 
-/// The watch over how long tokens of a pool are kept.
+/// The watch over the time for which tokens of a pool are kept.
 #[derive(Clone, Copy, Debug)]
 pub struct TokenWatch {
     watchdog: Nanoseconds,
@@ -120,7 +120,7 @@ pub struct TokenWatch {
 }
 
 impl TokenWatch {
-    /// A watch over a pool whose tokens may be kept.
+    /// A watch over a pool without a limit on the time for which tokens are kept.
     pub const EMPTY: TokenWatch = TokenWatch { watchdog: Nanoseconds::ZERO, cluster: None, planned: false };
 
     /// A watch by the timekeeper of `cluster` that takes tokens away after `watchdog`.
@@ -135,7 +135,7 @@ impl TokenWatch {
         self.watchdog
     }
 
-    /// The cluster whose timekeeper looks after the pool.
+    /// The cluster of the timekeeper that looks after the pool.
     #[must_use]
     #[inline]
     pub fn cluster(&self) -> Option<ClusterId> {

@@ -1,28 +1,29 @@
 //! Pools that clusters share: donation at release.
 //!
-//! A priority says nothing in another cluster, so inheritance does not help a holder there. In each cluster whose tasks share
-//! such a pool, `locking::ck_omlp` knows the jobs that are released and not complete. The highest of these jobs, as many as CPUs, have
-//! the CPUs by right; a job that would push one with a request from them *donates*: it is suspended, and the other runs on its
-//! reservation, until it has no request any more. So holders run, whatever comes, and nobody who waits lends.
+//! A priority has no meaning in another cluster, so inheritance does not help a holder there. In each cluster with tasks
+//! that share such a pool, `locking::ck_omlp` records the jobs that are released and not complete. The highest of these
+//! jobs, as many as CPUs, have the CPUs by right. A job that would push one with a request from them *donates*: it is
+//! suspended, and the other runs on its reservation, until it has no request any more. So holders always run, and waiters
+//! do not lend.
 //!
-//! Tokens are granted by arrival, whatever the clusters of those who ask, and to jobs: what a job still holds at its end it gives
-//! back then.
+//! Tokens are granted to jobs by arrival, in whatever cluster they are. A job gives back at its end all that it still
+//! holds.
 //!
 //! # Invariants
 //!
 //! 1. A thread that is `Donating`, or awaits its turn and lends, waits for the donee that the record of its cluster names.
 //! 2. A thread of such a cluster is in the record while it has a job that has budget or a request.
 //!
-//! # What the rule does not know
+//! # Limits of the rule
 //!
-//! - A job whose turn to donate comes while it waits for a server, an event or an instant goes on waiting: it donates when it is
-//!   ready and asks for a token itself. Bounds hold for jobs that wait for tokens and engines alone.
-//! - A job without budget takes no part: it is out of the record, or behind all others there if it has a request. So another
-//!   comes into the top, and donates.
+//! - A job that waits for a server, an event or an instant when its turn to donate comes goes on waiting: it donates when
+//!   it is ready and asks for a token itself. Bounds hold for jobs that wait for tokens and engines alone.
+//! - A job without budget takes no part: it is out of the record, or behind all others there if it has a request. So
+//!   another comes into the top, and donates.
 //! - A donation that would close a cycle of waiting, or make a chain too long, is not made.
 //!
-//! A job may have to donate while it executes on a CPU that has yet to hear of it. If it makes a call meanwhile, that is made again
-//! when it goes on (`slow_trap`).
+//! A job may have to donate while it executes on a CPU that has yet to hear of it. If the job makes a call meanwhile, the
+//! call is made again when it goes on (`slow_trap`).
 //!
 //! Source: Brandenburg, Anderson 2013; Elliott 2015, section 2.1.7.3; the rules are in `locking::ck_omlp`.
 
@@ -110,8 +111,8 @@ impl Kernel {
         ThreadId::new(usize::from(donee))
     }
 
-    /// After each operation on the record of `cluster`: donors let go of whom they donated to, and suspend for whom they donate
-    /// to now; and those in the top that could not ask before may ask.
+    /// Follows each operation on the record of `cluster`: donors with a new donee let go of the old one, and suspend for the
+    /// new one; and jobs in the top that could not ask before may ask.
     #[inline(never)]
     fn donors_moved(&mut self, cluster: ClusterId, moved: &[u16]) {
         for thread in moved.iter().filter_map(|one| ThreadId::new(usize::from(*one))) {
@@ -144,7 +145,7 @@ impl Kernel {
             if let State::AwaitingTurn { user, .. } = self.threads[thread].state() {
                 self.block(thread, State::AwaitingTurn { user, due: true }, None);
             }
-            // The operation that moved it has no place for another.
+            // The operation that moved the thread has no place for another.
             self.plan_timeout(thread, Instant::ZERO);
         }
     }

@@ -1,18 +1,20 @@
-//! Tokens of pools: who holds one, who waits, and whom that one lends to.
+//! Tokens of pools: holders, waiters, and the donations of waiters.
 //!
-//! `locking::pool` decides which request is next and which thread donates to which. Here its requests meet threads: after each operation those whose
-//! donee is another than before let go of the old one, and then lend to the new (`keys`).
+//! `locking::pool` decides the next request and the donee of each waiter. Here its requests meet threads: after each
+//! operation the threads with a new donee let go of the old one, and then lend to the new one (`keys`).
 //!
-//! A job has the base key of its own reservation there, whatever is lent to it. When that key changes, so does its
-//! place ([`Kernel::base_key_changes`]). In pools that clusters share requests are ordered by arrival (`shared_pools`).
+//! A job has the base key of its own reservation there, whether or not another is lent to it. When that key changes, so
+//! does the job's place ([`Kernel::base_key_changes`]). In pools that clusters share requests are ordered by arrival
+//! (`shared_pools`).
 //!
 //! # Why an edge can be refused late
 //!
-//! A request that cannot be is refused before anything has changed. But a request may wait by priority first, for nobody in particular,
-//! and be given a donee when others leave; by then the chain behind that one may have grown too long, or lead back. Such a
-//! wait ends with `ChainTooLong`, at the next turn of the timekeeper: the operation that moved it has no place for another.
+//! An impossible request is refused before anything has changed. But a request may wait by priority first, for no thread
+//! in particular, and be given a donee when others leave. By then the chain behind that donee may have grown too long, or
+//! lead back. Such a wait ends with `ChainTooLong`, at the next turn of the timekeeper: the operation that moved it has
+//! no place for another.
 //!
-//! Not here: engines (`engines`), which are locks of things that go on working when their holder lets go.
+//! Not here: engines (`engines`), which go on working when their holder releases the lock.
 
 use fusee_abi::Error;
 use fusee_abi::call::DEADLINE;
@@ -32,7 +34,7 @@ use crate::object::State;
 use crate::{Kernel, Machine};
 
 impl Kernel {
-    /// The tokens of the job of `thread`, which is complete: they are not for the next one.
+    /// Ends the tokens of the job of `thread`, which is complete: they are not for the next one.
     #[cold]
     pub(crate) fn give_back_shared<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) {
         let mut next = self.threads[thread].tokens();
@@ -40,7 +42,7 @@ impl Kernel {
             let Some(user) = next else { return };
             next = self.pool_users[user].next();
             if self.pool_users[user].pool().is_some_and(|pool| self.is_shared(pool)) {
-                // If it holds one.
+                // The call fails if the user holds no token.
                 let _ = self.release_token(machine, user);
             }
         }
@@ -87,7 +89,7 @@ impl Kernel {
         }
     }
 
-    /// Issues the request of `thread`; says whether it has a token.
+    /// Issues the request of `thread`. Returns whether it has a token.
     fn request_shared<M: Machine>(
         &mut self,
         machine: &mut M,
@@ -95,13 +97,13 @@ impl Kernel {
         user: PoolUserId,
         pool: PoolId,
     ) -> Result<bool, Error> {
-        // By arrival: each is later than all before.
+        // Keys are arrivals: each request is later than all before.
         self.sequence += 1;
         let key = Key::at(Instant(self.sequence));
         let change = self.token_request(pool, user, key).map_err(crate::accelerators::engines::as_error)?;
         self.threads[thread].begin_request();
         if let Some(cluster) = self.record(thread) {
-            // It may: that was asked before.
+            // The job may request: the check was made before.
             let _ = self.pending_jobs[cluster].request(node_index(thread));
         }
         self.trace(machine, Event::TokenRequest, Some(thread), u32::from(pool.number()), 0);
@@ -146,7 +148,7 @@ impl Kernel {
         Ok(())
     }
 
-    /// The request of `user`, whose job has the base key `key`, in `pool`.
+    /// Makes the request of `user`, whose job has the base key `key`, in `pool`.
     pub(crate) fn token_request(&mut self, pool: PoolId, user: PoolUserId, key: Key) -> Result<Change, LockError> {
         let length = self.pool_users[user].length();
         self.advisers.request(pool, &mut self.pools[pool], user_number(user), key, length)
@@ -171,7 +173,7 @@ impl Kernel {
         Ok(())
     }
 
-    /// A token is granted: to the caller, or to one who waited.
+    /// A token is granted: to the caller, or to a waiter.
     #[inline(never)]
     pub(crate) fn token_granted<M: Machine>(&mut self, machine: &mut M, pool: PoolId, grant: Grant) {
         let Some(user) = PoolUserId::new(usize::from(grant.user)) else { return };
@@ -192,11 +194,11 @@ impl Kernel {
         }
     }
 
-    /// What `thread` has used CPUs and engines for.
+    /// The time for which `thread` has used CPUs and engines.
     pub(crate) fn used_so_far(&self, thread: ThreadId) -> Nanoseconds {
         let mut used = self.threads[thread].statistics().time;
         let mut next = self.threads[thread].uses();
-        // Each engine by a handle of its own.
+        // A task has each engine by a handle of its own.
         for _ in 0..HANDLES {
             let Some(user) = next else { break };
             used += self.engine_users[user].suspended_time();
@@ -213,7 +215,7 @@ impl Kernel {
         }
     }
 
-    /// The request of `user`, who waits, ends without a token. So nobody is granted one.
+    /// Ends the request of `user`, which waits, without a token. So no token is granted.
     pub(crate) fn withdraw_request(&mut self, user: PoolUserId) {
         let Some((pool, thread)) = self.pool_user(user) else { return };
         if let Some(change) = self.advisers.withdraw(pool, &mut self.pools[pool], user_number(user)) {
@@ -225,12 +227,12 @@ impl Kernel {
         }
     }
 
-    /// Whether an earlier key waits for a token of which `thread` holds one.
+    /// Whether a thread with an earlier key waits for a token while `thread` holds one.
     pub(crate) fn keeps_earlier(&self, thread: ThreadId, user: PoolUserId) -> Result<bool, Error> {
         let pool = self.pool_users[user].pool().ok_or(Error::BadHandle)?;
         let tokens = &self.pools[pool];
         tokens::held_by(tokens, user_number(user)).ok_or(Error::NotHeld)?;
-        // All that came later should have their turn.
+        // All requests that came later should have their turn.
         let own = if self.is_shared(pool) { Key::at(Instant::NEVER) } else { self.base_key(thread) };
         Ok(tokens::keeps_earlier(tokens, own))
     }

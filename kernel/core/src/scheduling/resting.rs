@@ -48,7 +48,7 @@ use crate::limits::CPUS;
 use crate::object::{State, Waiter};
 use crate::{Kernel, Planted};
 
-/// The most suspension that a reservation that is lent again pays with its budget instead of its key. A trap that changes
+/// The most that a reservation that is lent again may owe, and pays with its budget instead of its key. A trap that changes
 /// keys takes a few microseconds; with this no reservation is renewed in two of them that follow each other.
 pub(crate) const TRIFLE: Nanoseconds = Nanoseconds(50_000);
 

@@ -1,6 +1,6 @@
-//! Budgets: who pays for time that has passed, what happens when a budget is used up, and when it comes back.
+//! Budgets: charging of time that has passed, exhaustion, and replenishment.
 //!
-//! Not here: the account itself (`sched::account`); when a reservation rests (`resting`).
+//! Not here: the account itself (`sched::account`); the rules of resting reservations (`resting`).
 
 use fusee_abi::trace::Event;
 use fusee_locking::propagation::Graph;
@@ -14,11 +14,11 @@ use crate::object::{Overrun, Payer, Release, State};
 use crate::{Kernel, Machine, Planted};
 
 impl Kernel {
-    /// The active job of `thread` takes the budget and the deadline of the next, which is dropped. Says whether
-    /// there is budget now: all of it may have gone into debt.
+    /// The active job of `thread` takes the budget and the deadline of the next, which is dropped. Returns whether there is
+    /// budget now: all of it may have gone into debt.
     ///
-    /// What the job leaves of that budget is discarded: the release after brings its own. Source: Elliott 2015,
-    /// section 3.2.4 (early releasing).
+    /// Budget that the job leaves is discarded: the release after brings its own. Source: Elliott 2015, section 3.2.4 (early
+    /// releasing).
     pub(crate) fn release_early<M: Machine>(
         &mut self,
         machine: &mut M,
@@ -42,7 +42,7 @@ impl Kernel {
         // A release that queued may be older than the present chunk, which has its time already.
         object.resume_budget(next);
         let has_budget = !object.account().is_dry();
-        // Its own budget may be exhausted: then it runs here on another's.
+        // The thread's own budget may be exhausted: then it runs here on another's.
         let wakes = object.is_throttled() && has_budget;
         if wakes {
             object.unthrottle();
@@ -62,7 +62,7 @@ impl Kernel {
         has_budget
     }
 
-    /// Books the time since the last mark to whoever pays on `cpu`, and throttles a budget that ran dry.
+    /// Books the time since the last mark to the payer on `cpu`, and throttles a budget that ran dry.
     pub(crate) fn charge<M: Machine>(&mut self, machine: &mut M, cpu: CpuId, now: Instant) {
         let state = &mut self.cpus[cpu];
         let span = now.since(state.mark());
@@ -84,8 +84,8 @@ impl Kernel {
         }
     }
 
-    /// `payer` pays for the trap in progress, which has been booked to the kernel: a timer interrupt that its thread has asked for.
-    /// Otherwise a task could have others wait for as many interrupts as it likes.
+    /// `payer` pays for the trap in progress, which has been booked to the kernel: a timer interrupt that its thread has
+    /// asked for. Otherwise a task could have others wait for as many interrupts as it likes.
     #[inline(never)]
     pub(crate) fn bill<M: Machine>(&mut self, machine: &mut M, cpu: CpuId, payer: ReservationId, now: Instant) {
         let span = now.since(self.now);
@@ -95,7 +95,7 @@ impl Kernel {
         self.draw_from(machine, payer, span);
     }
 
-    /// Draws engine time from the budget of `reservation`. As of CPU time, the excess is debt.
+    /// Draws engine time from the budget of `reservation`. The excess is debt, as it is for CPU time.
     #[cold]
     pub(crate) fn charge_engine<M: Machine>(&mut self, machine: &mut M, reservation: ReservationId, held: Nanoseconds) {
         self.draw_from(machine, reservation, held);
@@ -109,7 +109,7 @@ impl Kernel {
         let object = &mut self.reservations[reservation];
         let exhausted = object.draw_time(time);
         if let Some(cpu) = object.on() {
-            // Its timer tells when the budget ends.
+            // The CPU's timer tells when the budget ends.
             self.request_reschedule(cpu);
         }
         if exhausted {
@@ -118,7 +118,7 @@ impl Kernel {
         }
     }
 
-    /// Takes `span` from the boost of what runs on `cpu`.
+    /// Takes `span` from the boost of the thread that runs on `cpu`.
     #[cold]
     fn charge_boost(&mut self, cpu: CpuId, reservation: ReservationId, span: Nanoseconds) {
         let Some(thread) = self.cpus[cpu].current() else { return };
@@ -140,7 +140,7 @@ impl Kernel {
         if let Some(owner) = object.owner()
             && self.threads[owner].state() == State::Stopped
         {
-            // Its CPU has yet to hear of it. The dead have no next period.
+            // The CPU of the reservation has yet to hear of it. The dead have no next period.
             object.throttle();
             return;
         }
@@ -157,13 +157,13 @@ impl Kernel {
         let object = &mut self.reservations[reservation];
         let excess = object.account().debt;
         if class == Class::Background {
-            // Nothing is promised to background work: its budget is only its time slice.
+            // Background work has no guarantee: its budget is only its time slice.
             object.restart_budget(now);
             self.renew_key(reservation);
             return;
         }
         if CREDITS && object.nominal() != Instant::NEVER {
-            // Its release brings the budget of the job, which has used nothing of that yet.
+            // The release of the job brings its budget, which the job has not used yet.
             object.throttle();
             if let Some(thread) = owner {
                 self.budget_changes(thread, reservation);
@@ -194,8 +194,9 @@ impl Kernel {
         self.base_key_changes(reservation);
     }
 
-    /// Whether something has come back of what a real-time `reservation` used, by the time that it has nothing left: then it goes on, with
-    /// the key of a job released when it came back; but one that lags behind by more than a period, with that of a job released now.
+    /// Whether a refill for a real-time `reservation` has come by the time that it has nothing left. Then it goes on, with
+    /// the key of a job released when the refill came; but a reservation that lags behind by more than a period goes on with
+    /// the key of a job released now.
     fn goes_on(&mut self, reservation: ReservationId, now: Instant) -> bool {
         let object = &mut self.reservations[reservation];
         let at = object.next_refill(Instant::ZERO);
@@ -210,7 +211,8 @@ impl Kernel {
         true
     }
 
-    /// Refills `reservation` at `at`; a new deadline follows, as of a sporadic server. At the start of the system it starts over.
+    /// Refills `reservation` at `at`; a new deadline follows, as for a sporadic server. At the start of the system the budget
+    /// starts over.
     pub(crate) fn replenish<M: Machine>(&mut self, machine: &mut M, reservation: ReservationId, at: Instant) {
         let object = &mut self.reservations[reservation];
         let was_throttled = object.is_throttled();
@@ -221,7 +223,7 @@ impl Kernel {
         object.throttle_if_dry(at);
         let owner = object.owner();
         if object.is_throttled() {
-            // All of it went into debt: the next one, then.
+            // All of the refill went into debt: the next one, then.
             self.event_moves(reservation);
             return;
         }

@@ -1,4 +1,4 @@
-//! The job of a thread: its number and instants, the releases that queue behind it, and what became of earlier jobs.
+//! The job of a thread: its number and instants, the releases that queue behind it, and the record of earlier jobs.
 //!
 //! # Invariants
 //!
@@ -8,7 +8,7 @@
 //!
 //! Fields are private, so only the methods here change a job.
 //!
-//! Not here: which release comes next (`releases`), and what a job does to its budget (`jobs`, `budgets`).
+//! Not here: the choice of the next release (`releases`), and the effect of a job on its budget (`jobs`, `budgets`).
 
 use fusee_sched::time::{Instant, Nanoseconds};
 

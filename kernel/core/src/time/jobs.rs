@@ -1,12 +1,12 @@
 //! Jobs: release, completion, lateness.
 //!
 //! Releases that come while a job is active queue, one unless the manifest allows more; further ones are
-//! counted as skipped, until none is queued. A job is ordered by its own priority point for as long as it has
-//! budget; one that used it up goes on with that of the next period, and with its priority point.
+//! counted as skipped, until none is queued. A job is ordered by its own priority point for as long as it has budget; a
+//! job that used its budget up goes on with that of the next period, and with its priority point.
 //!
-//! Under the overrun policy *early release* it takes that budget at once, and the next job is dropped.
+//! Under the overrun policy *early release* the job takes that budget at once, and the next job is dropped.
 //!
-//! Not here: what a job is that has begun before its release (`early`).
+//! Not here: jobs that begin before their releases (`early`).
 
 use fusee_abi::Error;
 use fusee_abi::call::rights;
@@ -146,7 +146,7 @@ impl Kernel {
             self.planned_early(machine, thread, reservation, release);
             return;
         }
-        // It was planned because nothing is on its way.
+        // The release was planned because no release is on its way.
         if let Some(release) = self.take_queued(thread, reservation, release) {
             self.release(machine, reservation, release);
         }
@@ -187,7 +187,7 @@ impl Kernel {
         if !self.reservations[reservation].releases_early() && !is_forgotten {
             return Err(Error::MissingRight);
         }
-        // What is left of the present budget is given up, but not what was used of it.
+        // The rest of the present budget is given up, but its use so far is still charged.
         let now = machine.now();
         self.charge(machine, cpu, now);
         self.cpus[cpu].request_reschedule();
@@ -195,10 +195,10 @@ impl Kernel {
         Ok(())
     }
 
-    /// A job of policy *signal* that used up its budget learns of it at its next checkpoint: a call that takes
-    /// an engine or a token, waits for something other than a server, or yields. Once, and not while it holds an engine; a token
-    /// it may hold, and gives it back with all else that it gives up.
-    /// (Not when it gives one back: that is done by destructors, which have nobody to tell.)
+    /// A job of policy *signal* that used up its budget gets an error at its next checkpoint: a call that takes an engine or
+    /// a token, waits for an event other than a server's, or yields. The error comes once, and not while the job holds an
+    /// engine. The job may hold a token, and gives it back with all else that it gives up. (A call that gives a token back is
+    /// no checkpoint: destructors make it, and cannot report an error.)
     ///
     /// # Errors
     /// [`Error::Overrun`].
@@ -215,9 +215,9 @@ impl Kernel {
         Err(Error::Overrun)
     }
 
-    /// `release_job`: a sporadic release, now or as soon as a period has passed since the last one. If it must wait, for that or for
-    /// the end of the job, it queues with its own instant. With a number: only if the job of this number has not been released; `x1` says how many are missing up to it
-    /// then. To say it again changes nothing.
+    /// `release_job`: a sporadic release, now or as soon as a period has passed since the last one. If the release must wait,
+    /// for that or for the end of the job, it queues with its own instant. With a number, the job is released only if the job
+    /// of this number has not been; then `x1` is the number of jobs missing up to it. A repeated call changes nothing.
     ///
     /// # Errors
     /// [`Error::BacklogFull`]: there is no place. Without a number the release is dropped, and counted as skipped.
@@ -234,7 +234,8 @@ impl Kernel {
         }
         if upto != 0 {
             let job = self.threads[target].job();
-            // Those that have begun, and those that queue. Numbers are compared as distances: they begin again after 2^32.
+            // Counted are the jobs that have begun, and the releases that queue. Numbers are compared as distances: they begin again
+            // after 2^32.
             let missing = upto.wrapping_sub(job.number().wrapping_add(u32::from(job.sporadic().count()))) as i32;
             machine.registers(thread).general[1] = (missing - 1).max(0) as u64;
             if missing <= 0 {
@@ -276,7 +277,7 @@ impl Kernel {
 
     //--- Where jobs begin early -----------------------------------------------------------------------------
 
-    /// The rest of `next_job` of a thread whose jobs begin early.
+    /// Does the rest of `next_job` for a thread with jobs that begin early.
     #[cold]
     #[inline(never)]
     fn next_early<M: Machine>(&mut self, machine: &mut M, cpu: CpuId, thread: ThreadId, reservation: ReservationId) {
@@ -328,7 +329,8 @@ impl Kernel {
         }
     }
 
-    /// The planned release of a reservation whose jobs begin early: of the job that has begun, or of one that was asked for before the start of the system.
+    /// Handles the planned release of a reservation with jobs that begin early: of the job that has begun, or of one that was
+    /// asked for before the start of the system.
     #[cold]
     #[inline(never)]
     fn planned_early<M: Machine>(
@@ -346,7 +348,7 @@ impl Kernel {
         }
     }
 
-    /// `release_job` of `target`, whose jobs begin early.
+    /// `release_job` of `target`, for jobs that begin early.
     #[cold]
     #[inline(never)]
     fn ask_early<M: Machine>(

@@ -1,4 +1,4 @@
-//! Releases that wait for the end of the job before, and those that found no place.
+//! Releases that wait for the end of the job before, and releases that found no place.
 
 use fusee_abi::trace::Event;
 use fusee_sched::time::Instant;
@@ -24,14 +24,15 @@ impl Kernel {
         self.threads[thread].job_mut().take_queued(period)
     }
 
-    /// The earliest sporadic release of `thread` whose job has not begun.
+    /// The earliest sporadic release of `thread` with a job that has not begun.
     pub(crate) fn first_sporadic(&self, thread: ThreadId) -> Option<Instant> {
         let queue = self.threads[thread].job().sporadic();
         if queue.count() == 0 { None } else { self.releases.get(queue.place(0)).copied() }
     }
 
-    /// The first of the jobs of `thread` that were asked for and have not begun, if its release is due at `until`. Where jobs begin early the instants that queue are
-    /// those at which jobs were asked for: which release comes first follows from how the job before ends.
+    /// The first of the jobs of `thread` that were asked for and have not begun, if its release is due at `until`. Where jobs
+    /// begin early the instants that queue are those at which jobs were asked for: the next release follows from the end of
+    /// the job before.
     pub(crate) fn take_asked(
         &mut self,
         thread: ThreadId,

@@ -42,7 +42,7 @@ impl Kernel {
         if let Some((key, id)) = object.events().first()
             && key.instant() <= now
         {
-            // It stays where it is until it is planned anew, at the end of this trap.
+            // The event stays in its queue until it is planned anew, at the end of this trap.
             if let Some(reservation) = ReservationId::new(usize::from(id)) {
                 self.reservation_event(machine, reservation, now);
             }

@@ -4,7 +4,7 @@ pub use set::{BITS, Bits};
 
 #[cfg(not(feature = "large"))]
 mod set {
-    /// How many bits there are.
+    /// Number of bits.
     pub const BITS: usize = u32::BITS as usize;
 
     /// The set.

@@ -1,7 +1,7 @@
 //! The CK-OMLP: k replicas shared across clusters, where holders are always among those that run.
 //!
 //! A priority has no meaning in another cluster, so inheritance does not help a holder there. Instead, consider a job
-//! that would push a holder or a waiter from the CPUs of its cluster. That job donates its priority at once, when it is
+//! that would push a holder or a waiter from the CPUs of its cluster. Such a job donates its priority at once, when it is
 //! released, and does not run until the other job has released the resource. [`Cluster`] is this rule, for one cluster
 //! and all resources that its jobs share. The queue of one resource is a [`crate::pool::Pool`] with the rules
 //! [`crate::pool::Rules::ck_omlp`], whose keys are instants of arrival.
@@ -31,7 +31,7 @@
 //! From 2 and 3: a holder is among the c jobs with the highest effective priorities, and is scheduled whenever it is
 //! ready.
 //!
-//! Not here: suspending and waking; which thread waits for which goes to `propagation`. Sources: Brandenburg, Anderson 2013;
+//! Not here: suspending and waking; the graph of waiting threads (`propagation`). Sources: Brandenburg, Anderson 2013;
 //! Elliott 2015, sections 2.1.6.1 and 2.1.7.3. The first sentence of C1 is in the former only, and without it 1 does
 //! not hold.
 

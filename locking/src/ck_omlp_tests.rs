@@ -70,7 +70,7 @@ struct Text {
 }
 
 impl Text {
-    /// Sort all, take the first.
+    /// The top, found by sorting all jobs and taking the first.
     fn top(&self) -> List<u16> {
         let mut all = self.pending.clone();
         all.sort_unstable();

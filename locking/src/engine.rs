@@ -69,7 +69,7 @@ pub enum Requested {
     },
 }
 
-/// Why a request or release was refused.
+/// Reason why a request or release was refused.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum LockError {
     /// The caller holds the lock already, or waits for it.

@@ -11,6 +11,7 @@
 //!    nothing. So a holder never waits for another lock, in either order, and there is no deadlock.
 //! 3. A request that waits lends its priority to one holder at a time. Behind requests that wait themselves, it lends to
 //!    the holder to which they lend. A holder of several of its locks is one holder.
+//!
 //! With FIFO queues a request could be given locks one by one. The request could not use them earlier, and the requests
 //! behind it would not have them earlier; only the holder for which each of them waits would be another.
 //!
@@ -30,7 +31,7 @@ use heapless::Vec;
 
 use crate::engine::{LockError, Order};
 
-/// Some of at most 32 locks.
+/// A set of locks, out of at most 32.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub struct LockSet(u32);
 

@@ -1,4 +1,4 @@
-//! Locks for accelerators, pure: which user holds, which wait, which is next.
+//! Locks for accelerators as pure functions: holders, waiters, and the next grant.
 //!
 //! Users are small numbers and keys are arguments. Grants are return values, and so are changes of the graph of waiting.
 //! Not allowed here: suspending or waking threads (`kernel/core`), doorbells and probes (`kernel/aarch64`), budgets.

@@ -157,7 +157,7 @@ impl Rules {
     }
 }
 
-/// Where a request is.
+/// Place of a request in the queues of a pool.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Place {
     /// The request is in the FQ of `replica`, behind `ahead` others. With none ahead it holds the replica.
@@ -553,7 +553,7 @@ impl<Key: Copy + Ord, const K: usize, const N: usize> Pool<Key, K, N> {
         self.requests[index].place = Place::Fifo { replica, ahead };
     }
 
-    /// How many requests the FQ of `replica` has.
+    /// Number of requests in the FQ of `replica`.
     fn queued(&self, replica: u8) -> u16 {
         self.indices(|place| matches!(place, Place::Fifo { replica: of, .. } if *of == replica)).count() as u16
     }
@@ -685,7 +685,7 @@ pub const fn r2dglp_limit(replicas: u8, cpus: u16) -> u16 {
     if replicas == 0 { 0 } else { cpus.div_ceil(replicas as u16) }
 }
 
-/// How many other requests pi-block one under the k-FMLP, at most: `floor((n - 1) / k)`, for `n` tasks with one request
+/// The most other requests that pi-block one request under the k-FMLP: `floor((n - 1) / k)`, for `n` tasks with one request
 /// a job each.
 ///
 /// # Source
@@ -696,7 +696,7 @@ pub const fn k_fmlp_requests(tasks: u64, replicas: u8) -> u64 {
     if replicas == 0 { u64::MAX } else { tasks.saturating_sub(1) / replicas as u64 }
 }
 
-/// How long one request is pi-blocked under the k-FMLP by critical sections, at most. `others` has the longest critical
+/// The longest time for which one request is pi-blocked under the k-FMLP by critical sections. `others` has the longest critical
 /// section of each other task. The sum divided by `k`, rounded up to a nanosecond.
 ///
 /// # Source
@@ -707,7 +707,7 @@ pub fn k_fmlp_blocking_by_length(others: &[Nanoseconds], replicas: u8) -> Nanose
     if replicas == 0 { Nanoseconds(u64::MAX) } else { Nanoseconds(sum.div_ceil(u64::from(replicas))) }
 }
 
-/// How many other requests pi-block one under the R2DGLP, at most: `2 * ceil(c / k) - 1`.
+/// The most other requests that pi-block one request under the R2DGLP: `2 * ceil(c / k) - 1`.
 ///
 /// `ceil(c / k) - 1` in an FQ, `ceil(c / k)` as a donor, none in PQ.
 ///

@@ -311,7 +311,7 @@ impl Text {
         } else {
             None
         };
-        // Without a limit on all queues only the one that was left has room.
+        // Without a limit on all queues only the queue that was left has room.
         let to = if next.is_some() && self.queues[queue].is_empty() { self.shortest() } else { queue };
         self.queues[to].extend(next);
         // R6.

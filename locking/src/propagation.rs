@@ -31,7 +31,7 @@
 //! 3. A heap is ordered by the keys its members had when they were put there. The key of an only member is looked up when
 //!    a second member comes: until then it may be out of date.
 //!
-//! Not here: budgets, the decision which thread is ready, locks. Source: Elliott 2015, section 3.3.3 (detect, apply,
+//! Not here: budgets, readiness of threads, locks. Source: Elliott 2015, section 3.3.3 (detect, apply,
 //! propagate); the donor set is ours.
 
 /// Links of the longest chain of waiting threads.
@@ -218,7 +218,7 @@ pub trait Graph {
     fn touch(&mut self, reservation: Self::Reservation);
 }
 
-/// Why a thread must not wait for another.
+/// Reason why a thread must not wait for another.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Refusal {
     /// The other waits for it, directly or through others.
@@ -600,7 +600,7 @@ fn merge<G: Graph>(graph: &mut G, one: G::Thread, other: G::Thread) -> G::Thread
     }
     graph.node_mut(at).right = Some(rest);
     graph.node_mut(rest).above = Some(at);
-    // And up again.
+    // Ranks are restored on the way up.
     loop {
         lean(graph, at);
         if at == root {

@@ -395,7 +395,7 @@ fn who_is_marked_is_to_be_settled_until_somebody_has_walked_past() {
     assert!(threads.node(0).is_marked() && !threads.node(1).is_marked());
     threads.settle(0);
     assert!(!threads.node(0).is_marked());
-    // Where there is no choice, it is made without a walk.
+    // A thread without a choice chooses without a walk.
     threads.node_mut(1).mark();
     threads.node_mut(1).choose_own(None);
     assert_eq!((threads.node(1).is_marked(), threads.node(1).chosen()), (false, None));
@@ -403,7 +403,7 @@ fn who_is_marked_is_to_be_settled_until_somebody_has_walked_past() {
     assert_eq!(threads.node(1).chosen(), Some(1));
 }
 
-/// However many wait: a choice among 500 looks at no more of them than among a few.
+/// A choice among 500 donors looks at no more of them than a choice among a few.
 #[test]
 fn five_hundred_donors_come_and_go_in_any_order() {
     let count = 500;

@@ -59,9 +59,9 @@ struct Outcome {
     blocked: u64,
     /// Ticks of s-oblivious pi-blocking in which the job was ready: it suffered from jobs that should not have run.
     blocked_while_ready: u64,
-    /// When it first ran in its critical section.
+    /// Tick at which the job first ran in its critical section.
     entered: u64,
-    /// When it had left it.
+    /// Tick at which the job had left its critical section.
     left: u64,
     complete: u64,
     /// Ticks in which it held the resource, and did not run.
@@ -474,18 +474,18 @@ fn rounds(cpus: u16, replicas: u8) -> u64 {
     cpus.div_ceil(replicas.into()).into()
 }
 
-/// How long a job is pi-blocked while it waits for a replica, at most: `(ceil(m / k) - 1) * longest`. `cpus` is `m`,
+/// The longest time for which a job is pi-blocked while it waits for a replica: `(ceil(m / k) - 1) * longest`. `cpus` is `m`,
 /// all CPUs of the clusters that share the resource. Elliott 2015, eq. 2.36.
 fn direct_blocking(cpus: u16, replicas: u8, longest: Nanoseconds) -> Nanoseconds {
     Nanoseconds((rounds(cpus, replicas) - 1) * longest.0)
 }
 
-/// How long a job is pi-blocked as a donor because of one resource, at most: `ceil(m / k) * longest`. Elliott 2015, eq. 2.37.
+/// The longest time for which a job is pi-blocked as a donor because of one resource: `ceil(m / k) * longest`. Elliott 2015, eq. 2.37.
 fn indirect_blocking(cpus: u16, replicas: u8, longest: Nanoseconds) -> Nanoseconds {
     Nanoseconds(rounds(cpus, replicas) * longest.0)
 }
 
-/// How long a job is pi-blocked, at most. `shared` has the indirect blocking of each resource that jobs of its cluster use: it is a donor
+/// The longest time for which a job is pi-blocked. `shared` has the indirect blocking of each resource that jobs of its cluster use: it is a donor
 /// once. `requests` has the direct blocking of each request of its own; none, if it uses nothing. Elliott 2015, eq. 2.38 to 2.40.
 fn blocking_of_a_donor(shared: &[Nanoseconds], requests: &[Nanoseconds]) -> Nanoseconds {
     let indirect = shared.iter().max().map_or(0, |longest| longest.0);
@@ -543,8 +543,8 @@ fn analysed_rules(Rules { replicas, cpus, limit, total, measure }: Rules) -> blo
     blocking::Protocol::Pool(blocking::Rules { replicas, cpus, limit, total, measure })
 }
 
-/// How long the analysis of a cluster of `cpus` CPUs says that the jobs of each of its tasks are blocked; `home` says which
-/// cluster a task is of, and the first is this one.
+/// Bounds by the analysis of a cluster of `cpus` CPUs on the blocking of the jobs of each of its tasks; `home` gives the
+/// cluster of a task, and the first cluster is this one.
 fn analysed(
     tasks: &[Vec<Job>],
     cpus: u16,
@@ -570,7 +570,8 @@ fn analysed(
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(30_000))]
 
-    /// With or without advice, good, bad or contradicting itself; with or without a limit on all queues of as many as CPUs or more.
+    /// The bound holds with or without advice, good, bad or contradicting itself, and with or without a limit on all queues
+    /// of as many as CPUs or more.
     #[test]
     fn no_job_is_blocked_for_longer_than_the_bound_of_the_r2dglp(
         tasks in tasks(),

@@ -11,7 +11,7 @@ use core::ops::{Index, IndexMut};
 pub trait Id: Copy {
     /// The index.
     fn index(self) -> usize;
-    /// Where the object lies, modulo the length of the arena.
+    /// Place of the object, modulo the length of the arena.
     #[inline]
     fn place(self) -> usize {
         self.index() + 1

@@ -48,7 +48,7 @@
 //! | `inside` | `donation` | waits inside holds |
 //! | `resting` | `scheduling` | suspended reservations lose their key |
 //! | `schedule` | `scheduling` | runners, links, planned events |
-//! | `donation` | `donation` | on whose reservation a thread runs |
+//! | `donation` | `donation` | the choice of the reservation on which a thread runs |
 //! | `waiting` | `scheduling/thread` | the door: threads are suspended, and become ready |
 //! | `shared_pools` | `locks` | jobs of a cluster that donate for a request of another cluster |
 //! | `loans` | `ipc` | regions lent with calls |
@@ -61,7 +61,7 @@
 //! | `early` | `time` | jobs that begin before their releases |
 //! | `watches` | `accelerators` | plans when holds are looked at |
 //! | `gates` | `accelerators` | engines that clients without a lock have meanwhile |
-//! | `spatial` | `accelerators` | engines whose device decides by keys |
+//! | `spatial` | `accelerators` | engines with a device that decides by keys |
 //! | `engines` | `accelerators` | holds of engines, and their doorbells |
 //! | `tokens` | `locks` | tokens of pools are requested, granted, given back |
 //! | `fast_calls` | `ipc` | fast calls: messages and locks |
@@ -213,7 +213,7 @@ pub struct Entry {
 pub struct Outcome {
     /// The thread to run, or none: idle.
     pub run: Option<ThreadId>,
-    /// When this CPU's timer shall fire next (`NEVER`: not at all); `None`: leave it as it is.
+    /// Next instant at which this CPU's timer fires (`NEVER`: not at all); `None`: the setting stays.
     pub timer: Option<Instant>,
     /// CPUs to interrupt.
     pub kick: CpuSet,

@@ -1,9 +1,9 @@
-//! How many of everything there may be, and the bound of every loop in the kernel.
+//! Limits of the number of objects of each kind, and the bound of every loop in the kernel.
 
 #[cfg(not(feature = "small"))]
 mod set {
-    /// Whether this is the kernel of [experiments](../../../docs/experiments.md) in which more tasks share a pool and an engine than a trap of bounded length has
-    /// time for. No board has it, and its systems cannot be packed for one.
+    /// Whether this is the kernel of [experiments](../../../docs/experiments.md) in which more tasks share a pool and an
+    /// engine than a trap of bounded length has time for. No board has it, and its systems cannot be packed for one.
     const IS_LARGE: bool = cfg!(feature = "large");
     /// CPUs the kernel runs on.
     pub const CPUS: usize = 8;

@@ -84,7 +84,7 @@ impl Gate {
         self.time
     }
 
-    /// One of the users of the lock: its cluster looks at the engine.
+    /// The user of the lock with the cluster that looks at the engine.
     #[must_use]
     #[inline]
     pub fn user(&self) -> Option<EngineUserId> {

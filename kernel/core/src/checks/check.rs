@@ -826,7 +826,7 @@ impl Kernel {
                 hash_account(boost, hasher);
             }
             if state.state() == State::Stopped {
-                // How far its death has come.
+                // Progress of the death of the thread.
                 hasher.write_u16(state.serves().map_or(0, EndpointId::number));
                 hasher.write_u16(state.signals().map_or(0, NotificationId::number));
                 hasher.write_u16(state.uses().map_or(0, EngineUserId::number));
@@ -924,7 +924,7 @@ impl Kernel {
                 (waiter.runs_on_loan, waiter.covered.0).hash(hasher);
                 hasher.write_u64(from_now(self.clusters[cluster].counted()));
             }
-            // As they lie in the heap: so events of one instant are taken in the same order.
+            // Events are fed as they lie in the heap, so that events of one instant are taken in the same order.
             for queue in [self.clusters[cluster].events(), self.clusters[cluster].timeouts()] {
                 for (key, id) in queue.iter() {
                     hasher.write_u16(id + 1);
@@ -978,14 +978,14 @@ impl Kernel {
             hasher.write_u16(0);
         }
         for cluster in self.cluster_ids() {
-            // Their order and their requests; their keys are those of reservations.
+            // Jobs are fed by order, requests and donee; their keys are those of reservations.
             for job in self.pending_jobs[cluster].pending() {
                 (job.user, job.requests, job.donee).hash(hasher);
             }
             hasher.write_u16(0);
         }
         for pool in (0..self.counts.pools).filter_map(PoolId::new) {
-            // Their keys are those of reservations, or by arrival.
+            // Keys of requests are left out: they are those of reservations, or arrivals.
             for request in self.pools[pool].requests() {
                 hasher.write_u16(request.user + 1);
                 request.place.hash(hasher);

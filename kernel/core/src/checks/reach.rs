@@ -78,7 +78,7 @@ impl Kernel {
                 Place::Lent { writable } => is_lent && (!writable || rights & rights::WRITE != 0),
                 Place::Empty | Place::Scratch => !is_lent,
             };
-            // Nothing is at the places of the dead.
+            // Places of a dead task are empty.
             if !is_right && self.threads[thread].state() != State::Stopped {
                 return Err("T2: a region is at a place without a loan, or a loan has none");
             }

@@ -72,7 +72,7 @@ impl Kernel {
         let mut threads: Vec<u16, USERS_PER_POOL> = Vec::new();
         for user in self.pools[pool].moved(change).filter_map(|user| PoolUserId::new(usize::from(user))) {
             if let Some(thread) = self.pool_users[user].thread() {
-                // As many places as users.
+                // The list has as many places as users.
                 let _ = threads.push(node_index(thread));
             }
         }

@@ -165,7 +165,7 @@ impl Kernel {
     }
 
     /// `revoke`: the copies of a handle are void from here on; with a second argument of one, the handle is given up.
-    /// One that is void itself can only be given up.
+    /// A handle that is void itself can only be given up.
     pub(crate) fn revoke<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) -> Result<(), Error> {
         let general = &machine.registers(thread).general;
         let (value, gives_up) = (general[0], general[1]);

@@ -19,7 +19,7 @@ use crate::limits::HANDLES;
 /// The object that a slot of a handle table names.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Object {
-    /// Nothing.
+    /// No object.
     Empty,
     /// An endpoint.
     Endpoint(EndpointId),

@@ -14,9 +14,9 @@
 //! 2. A member goes on behind its store only if the sharer answered so. Any other end of its wait makes it store again:
 //!    the sharer is asked about it once more, or it is a fault if the sharer is dead.
 //! 3. With the sharer dead, a gate that has been shut stays shut.
-//! 3. With the sharer dead, a gate that has been shut stays shut.
 //!
 //! # Why the kernel reads the instruction
+//!
 //! The processor does not report the word of a store that failed in the first stage of translation. The alternative, one
 //! step of the client with the page in place, lets another CPU's step through with it, and takes a second trap.
 //!

@@ -24,7 +24,7 @@ use crate::object::{Object, Overrun, PoolUser, Release, TokenWatch};
 use crate::scheduling::reservation::Terms;
 use fusee_locking::groups;
 
-/// Why a packed system cannot be booted. `xtask` refuses such systems; this is the kernel's own check.
+/// Reason why a packed system cannot be booted. `xtask` refuses such systems; this is the kernel's own check.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum BootError {
     /// More objects of this kind than the kernel's limits.
@@ -241,7 +241,7 @@ impl Kernel {
             }
             engine.set_watchdog(Nanoseconds(record.watchdog), Nanoseconds(record.reset_bound), record.reset_bits);
             if engine.is_unwatched() {
-                // Its looks are numbered from the other end.
+                // Looks at the engine are numbered from the other end.
                 within(self.counts.threads + index + 1, THREADS, "tasks and watchdogs")?;
             }
             if GATES {
@@ -522,7 +522,7 @@ impl Kernel {
         Ok(())
     }
 
-    /// Where a task shares a pool with other clusters, all jobs of its cluster are donors when they are released.
+    /// Records jobs as donors at release in each cluster with a task that shares a pool with other clusters.
     fn boot_shared_pools(&mut self) -> Result<(), BootError> {
         for user in (0..self.counts.pool_users).filter_map(PoolUserId::new) {
             let Some((pool, thread)) = self.pool_user(user) else { continue };

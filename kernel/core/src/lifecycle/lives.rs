@@ -27,8 +27,8 @@
 //!
 //! L1. A thread that has begun and has not signalled its start is ready or waits for a lock or a time, and takes no fast
 //! path.
-//! L2. A thread is dead if its end was notified, and no thread waits for it. A dead thread is queued, or about to be
-//! notified of, if its end was not notified.
+//! L2. If the end of a thread was notified, the thread is dead and has no waiters. A dead thread is queued, or its end is
+//! about to be notified, if it was not yet.
 //! L3. A slot that the manifest filled names the same object for ever, if its thread has several lives.
 //! L4. No thread has more budget than the manifest declares, or more often; but a dormant one may have less.
 
@@ -175,8 +175,8 @@ impl Kernel {
         }
     }
 
-    /// All waiters know of the end of `thread`. The end is notified, if a task supervises the thread, once the thread has
-    /// left its CPU.
+    /// All waiters know of the end of `thread`. If the thread has a notification for it, the end is signalled once the
+    /// thread has left its CPU.
     #[inline]
     pub(crate) fn end_is_told<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) {
         if RESTARTS && !self.lives[thread].is_told {

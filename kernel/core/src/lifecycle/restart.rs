@@ -56,10 +56,10 @@ impl Kernel {
         Ok(())
     }
 
-    /// The task that the first argument of `thread` names, which has ended. All have heard of that. `starts`: it is dormant.
+    /// The ended task that the first argument of `thread` names, after all its waiters were notified; a dormant one if `starts`.
     ///
     /// # Errors
-    /// As of [`restart`](Kernel::restart).
+    /// Those of [`restart`](Kernel::restart).
     #[inline(never)]
     fn ended_argument<M: Machine>(&self, machine: &mut M, thread: ThreadId, starts: bool) -> Result<ThreadId, Error> {
         let target = self.task_argument(machine, thread, rights::RESTART)?;
@@ -76,7 +76,7 @@ impl Kernel {
     /// `read_fault`.
     ///
     /// # Errors
-    /// As of each handle.
+    /// Those of [`Kernel::task_argument`].
     pub(crate) fn read_end<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) -> Result<(), Error> {
         let target = self.task_argument(machine, thread, rights::RESTART)?;
         let (life, number) = (self.lives[target], self.threads[target].life());

@@ -1,7 +1,6 @@
 //! Plugins of pools (`accel::plugin`): their choice, and the measurements they get.
 //!
-//! Advice takes time. A kernel without feature `advice` has no [`AdviserId`], and so none of this
-//! code.
+//! Advice takes time. A kernel without feature `advice` has no [`AdviserId`], and so none of this code.
 //!
 //! # Measurements
 //!

@@ -178,7 +178,7 @@ impl Cpu {
         self.needs_reschedule = true;
     }
 
-    /// The CPU's timer has fired. It goes on firing until it is set anew, be it to `NEVER`.
+    /// The CPU's timer has fired, and goes on firing until it is set anew, be it to `NEVER`.
     #[inline(always)]
     pub(crate) fn note_fired(&mut self) {
         self.armed = Cpu::FIRED;

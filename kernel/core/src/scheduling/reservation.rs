@@ -10,7 +10,7 @@
 //!
 //! Fields are private. Reads are free for all; a change is one of the methods here, each named after the event.
 //!
-//! Not here: the account itself (`sched::account`), and what follows from a change (`budgets`, `jobs`, `resting`).
+//! Not here: the account itself (`sched::account`), and the consequences of a change (`budgets`, `jobs`, `resting`).
 
 use fusee_sched::account::Account;
 use fusee_sched::cpu::CpuId;

@@ -30,7 +30,7 @@
 //!
 //! R1. `rests` is set exactly while a real-time reservation has budget, and no runner.
 //! R2. A reservation is in the list `waiting` of its cluster at most once, and only while it rests.
-//! R3. That list is in order of keys.
+//! R3. The list `waiting` is in order of keys.
 //!
 //! The list has room for [`WAITING`](crate::limits::WAITING) reservations of a cluster. A reservation that finds no room
 //! is renewed as if its thread slept.
@@ -38,7 +38,7 @@
 //! # Source
 //!
 //! Ours. The rule at wake-up is that of sporadic servers, which suits all policies; a constant-bandwidth server (Abeni,
-//! Buttazzo 1998) compares what is left with the deadline and needs EDF.
+//! Buttazzo 1998) compares the budget left with the deadline and needs EDF.
 
 use fusee_sched::key::Class;
 use fusee_sched::time::{Instant, Nanoseconds};

@@ -23,8 +23,8 @@ use crate::object::State;
 use crate::scheduling::resting::TRIFLE;
 use crate::{Kernel, Planted};
 
-/// How many reservations are renewed in a trap of which others could be chosen in place; one more goes on with a key that changes a
-/// nanosecond later.
+/// Most reservations that one trap renews though others could be chosen in their place; any further one goes on with a
+/// key that changes a nanosecond later.
 const RENEWALS: usize = 1;
 
 impl Kernel {

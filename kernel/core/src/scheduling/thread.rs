@@ -77,7 +77,7 @@ pub enum State {
     BetweenJobs,
     /// A thread that waits for a time.
     Sleeping,
-    /// A thread that has ended: by itself, by a fault, or by another. It never runs again. Some threads that wait for it may not know yet.
+    /// A thread that has ended: by itself, by a fault, or by another. Such a thread never runs again. Some threads that wait for it may not know yet.
     Stopped,
 }
 

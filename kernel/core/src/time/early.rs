@@ -23,8 +23,9 @@
 //! period apart, as the release that is given back to the next job has had no job of its own (4). No response time that
 //! is proved counts from an earlier instant than the release, and no job begins later by the rule.
 //!
-//! To begin with the key of the release at once would be sound for deadlines, but not for response times: jobs of a short deadline that are released beyond the end of a busy period would delay a job of a long one that is complete
-//! before they are released.
+//! To begin with the key of the release at once would be sound for deadlines, but not for response times: jobs of a short
+//! deadline that are released beyond the end of a busy period would delay a job of a long one that is complete before
+//! they are released.
 //!
 //! Bounds that count a task's jobs by its period though they are not released (engines of groups, those that a priority
 //! with a token reaches, boosts, pools of clusters) must not know early jobs. The manifest decides which reservations

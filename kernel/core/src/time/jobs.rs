@@ -217,7 +217,8 @@ impl Kernel {
 
     /// `release_job`: a sporadic release, now or as soon as a period has passed since the last one. If the release must wait,
     /// for that or for the end of the job, it queues with its own instant. With a number, the job is released only if the job
-    /// of this number has not been; then `x1` is the number of jobs missing up to it. A repeated call changes nothing.
+    /// of this number has not been; `x1` is then the number of
+    /// jobs still missing up to it. A repeated call changes nothing.
     ///
     /// # Errors
     /// [`Error::BacklogFull`]: there is no place. Without a number the release is dropped, and counted as skipped.

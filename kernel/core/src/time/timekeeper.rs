@@ -32,7 +32,7 @@ impl Kernel {
         if self.clusters[cluster].timekeeper() != cpu {
             return;
         }
-        // One: the rest waits for the next trap, which follows at once.
+        // One event only: the rest waits for the next trap, which follows at once.
         self.next_event(machine, cluster, now);
     }
 

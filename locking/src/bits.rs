@@ -7,7 +7,7 @@ mod set {
     /// Number of bits.
     pub const BITS: usize = u32::BITS as usize;
 
-    /// The set.
+    /// A set of bits.
     #[derive(Clone, Copy, Debug, Eq, PartialEq)]
     pub struct Bits(u32);
 
@@ -15,25 +15,25 @@ mod set {
         /// No bit is set.
         pub const NONE: Bits = Bits(0);
 
-        /// Whether none is.
+        /// Whether no bit is set.
         #[inline(always)]
         pub const fn is_empty(self) -> bool {
             self.0 == 0
         }
 
-        /// Whether this one is.
+        /// Whether the bit with this index is set.
         #[inline(always)]
         pub const fn has(self, index: usize) -> bool {
             self.0 & 1 << index != 0
         }
 
-        /// Sets it, if `is_set`.
+        /// Sets the bit with this index, if `is_set`.
         #[inline(always)]
         pub const fn add(&mut self, index: usize, is_set: bool) {
             self.0 |= (is_set as u32) << index;
         }
 
-        /// Clears it.
+        /// Clears the bit with this index.
         #[inline(always)]
         pub const fn remove(&mut self, index: usize) {
             self.0 &= !(1 << index);

@@ -73,7 +73,7 @@ impl LockSet {
         })
     }
 
-    /// The first of those in both.
+    /// The first lock that is in both sets.
     #[must_use]
     pub const fn first_of_both(self, other: LockSet) -> Option<u8> {
         let both = self.0 & other.0;

@@ -51,7 +51,7 @@ impl Queues {
         self.queues.iter().flatten().any(|other| *other == user)
     }
 
-    /// After those that hold the lock or come earlier.
+    /// Queues the request behind requests that hold the lock or come earlier.
     fn enter(&mut self, user: u16) {
         for lock in locks(self.needs[usize::from(user)]) {
             let comes_later = |other: &u16| {

@@ -140,7 +140,7 @@ impl Rules {
         }
     }
 
-    /// Whether those outside the FQs are admitted by priority alone.
+    /// Whether requests outside the FQs are admitted by priority alone.
     #[must_use]
     pub const fn admits_by_priority(&self) -> bool {
         match self.capacity() {
@@ -150,7 +150,7 @@ impl Rules {
     }
 
     /// Whether another request may join `queue`, as long as fewer than [`Rules::total`] are in all. Numbers of requests
-    /// decide, whatever the measure.
+    /// decide under any measure.
     #[must_use]
     pub fn leaves_room(&self, queue: &Queue) -> bool {
         self.limit.is_none_or(|limit| queue.requests < limit)

@@ -175,10 +175,10 @@ impl Kernel {
         Ok(())
     }
 
-    /// `dma`.
+    /// `dma`: lets a device reach its memory, or keeps it from that.
     ///
     /// # Errors
-    /// [`Error::Unsupported`]: the region is neither that of DMA faults nor of a device behind an SMMU that `thread` drives; as of each handle.
+    /// [`Error::Unsupported`]: the region is neither that of DMA faults nor of a device behind an SMMU that `thread` drives; and those of each handle.
     fn dma<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) -> Result<(), Error> {
         let Object::Region(region) = self.argument(machine, thread, rights::READ)? else {
             return Err(Error::WrongKind);

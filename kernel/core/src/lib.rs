@@ -449,7 +449,7 @@ impl Kernel {
                     if self.threads[thread].state() == object::State::Ready {
                         self.call_trap(machine, cpu, thread);
                     } else {
-                        // Another CPU has let the thread donate, and this CPU had yet to hear of it: the thread repeats the call when it
+                        // Another CPU has let the thread donate, and this CPU has not taken its kick yet: the thread repeats the call when it
                         // goes on.
                         calls::again(machine, thread);
                     }

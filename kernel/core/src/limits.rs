@@ -45,7 +45,8 @@ mod set {
     pub const HANDLES: usize = if IS_LARGE { 160 } else { 32 };
     /// Handles that are copied from: those of the manifest that may be, and copies that are copied on.
     pub const DERIVATIONS: usize = 256;
-    /// Threads that are told of a death in the trap in which it happens. The rest are told by timer events.
+    /// Steps of a death in the trap in which it happens, each of which may notify one thread. Timer events take the other
+    /// steps.
     pub const TOLD_AT_DEATH: usize = 4;
 }
 

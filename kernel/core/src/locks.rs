@@ -24,7 +24,7 @@ use crate::object::{Object, State};
 use crate::{Kernel, Machine};
 
 impl Kernel {
-    /// `acquire`.
+    /// `acquire`: takes the lock of an engine, or a token of a pool.
     pub(crate) fn acquire<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) -> Result<(), Error> {
         let (user, engine) = match self.lock_argument(machine, thread)? {
             Use::Engine(user, engine) => (user, engine),
@@ -60,7 +60,7 @@ impl Kernel {
         Ok(())
     }
 
-    /// `release`. Never blocks.
+    /// `release`: gives the lock of an engine or a token back. Never blocks.
     pub(crate) fn release_lock<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) -> Result<(), Error> {
         let (user, engine) = match self.lock_argument(machine, thread)? {
             Use::Engine(user, engine) => (user, engine),
@@ -195,7 +195,7 @@ impl Kernel {
         }
     }
 
-    /// `acquire_group`.
+    /// `acquire_group`: takes the locks of several engines of one group together.
     #[cold]
     pub(crate) fn acquire_group<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) -> Result<(), Error> {
         let general = &machine.registers(thread).general;

@@ -214,7 +214,8 @@ pub trait Machine {
     /// Keeps one trace record.
     fn trace(&mut self, record: Record);
 
-    /// Ends the system as a panic of the kernel does, which says `why`. The ledgers are already traced. Does not come back where there is a machine to end.
+    /// Ends the system as a panic of the kernel does, with the message `why`. The ledgers are already traced. Does not come
+    /// back where there is a machine to end.
     fn give_up(&mut self, why: &'static str);
 
     /// Ends the system with an exit code, once the current trap is done. The ledgers are already traced.

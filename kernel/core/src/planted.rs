@@ -24,7 +24,7 @@ pub enum Planted {
     EngineWithoutWatchdog,
     /// A budget that ended is refilled at once.
     ExhaustionRefills,
-    /// Another CPU does not hear that its plan has changed.
+    /// Another CPU is not kicked when its plan has changed.
     KickIsLost,
     /// A client that gives up waiting goes on lending its budget.
     DonationOutlastsTheWait,
@@ -109,7 +109,7 @@ impl Kernel {
         self.faults = Faults(Some(fault));
     }
 
-    /// Whether the kernel has been told to forget this rule.
+    /// Whether the kernel forgets this rule.
     #[inline(always)]
     pub(crate) fn forgets(&self, rule: Planted) -> bool {
         self.faults.are(rule)

@@ -320,7 +320,7 @@ impl EngineUser {
         self.is_plain
     }
 
-    /// The key of the user that its device was told last, if the device decides.
+    /// The last key of the user that the device got, if the device decides.
     #[must_use]
     #[inline]
     pub fn key(&self) -> u64 {
@@ -357,7 +357,7 @@ impl EngineUser {
         self.cpu_time_at_grant = cpu_time;
     }
 
-    /// A hold begins when the device says that the user has occupied the engine for so long.
+    /// A hold begins at this time of occupation of the engine by the user, as its device reports it.
     #[inline]
     pub(crate) fn note_occupied(&mut self, occupied: Nanoseconds) {
         self.occupied_at_grant = occupied;

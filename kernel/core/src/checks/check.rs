@@ -382,7 +382,8 @@ impl Kernel {
         Ok(())
     }
 
-    /// The dead want nothing; and as long as anybody waits for them, or they hold an engine, their death goes on.
+    /// Checks that a dead thread neither lends nor runs and has no release to come, and that its death goes on while a thread
+    /// waits for it or it holds an engine or a token.
     fn check_dead(&self, thread: ThreadId) -> Result<(), &'static str> {
         let state = &self.threads[thread];
         let mut reservations = (0..self.counts.reservations).filter_map(ReservationId::new);
@@ -553,7 +554,7 @@ impl Kernel {
         Ok(())
     }
 
-    /// A device that decides has been told the key of each user that has its engine, or is not through with it.
+    /// Checks that a deciding device has the key of each user that has its engine, or is not through with it.
     fn check_key(&self, engine: EngineId) -> Result<(), &'static str> {
         let user = self.user_of_lock(engine).filter(|_| self.is_arbitrated(engine));
         if user.is_some() != (self.keyed >> engine.index() & 1 != 0) {
@@ -954,7 +955,7 @@ impl Kernel {
             };
             hasher.write_u8(kind | u8::from(object.is_unwatched()) << 4 | u8::from(object.is_asked()) << 5);
             hasher.write_u16(user);
-            // The class holds the engine as long as no user wants it, whatever the instant at which the class got it.
+            // The class holds the engine as long as no user wants it, so the instant of its grant does not matter.
             let counts = object.watchdog() != Nanoseconds::ZERO && object.lock().state() != Lock::Held(SHARED);
             hasher.write_u64(if counts { from_now(object.granted()) } else { 0 });
             hasher.write_u16(thread_number(object.driver()));

@@ -39,7 +39,7 @@ impl Kernel {
         false
     }
 
-    /// Takes `thread` out of its queue, whatever the kind of its wait; the thread is still suspended, and in no queue any
+    /// Takes `thread` out of the queue in which it waits, of any kind. The thread is still suspended, and in no queue any
     /// more.
     pub(crate) fn withdraw<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) {
         match self.threads[thread].state() {

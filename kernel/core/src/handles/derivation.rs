@@ -2,7 +2,7 @@
 //!
 //! A handle that is copied from gets a *node*. A copy refers to the node of its source at the node's *epoch* of that
 //! moment, and the node refers in the same way to the source of that source. To revoke is to move the epoch of one node
-//! on: all copies that refer to the epoch before are void, directly or over others, whatever their number. Whether a
+//! on: all copies that refer to the epoch before are void, directly or over others, however many there are. Whether a
 //! handle still holds is found out when it is used, in at most [`COPY_DEPTH_MAX`] steps.
 //!
 //! # Invariants
@@ -63,7 +63,7 @@ pub struct Derivations<const N: usize> {
     nodes: Arena<Node, DerivationId, N>,
     /// First of the nodes that have never been used.
     fresh: u16,
-    /// First of the other free nodes.
+    /// First of the free nodes that have been used before.
     free: Option<DerivationId>,
     /// Number of nodes in use.
     used: u16,

@@ -140,7 +140,7 @@ impl Handle {
         self.origin.map(|node| Origin { node, epoch: self.epoch })
     }
 
-    /// Names `object` with these rights, as the manifest says of this slot. For boot.
+    /// Names `object` with these rights, as the manifest declares for this slot. For boot.
     pub(crate) fn declare(&mut self, slot: u16, object: Object, rights: u16, badge: u32) {
         (self.object, self.rights, self.badge) = (object, rights, badge);
         self.value = HandleValue::new(slot, 1);

@@ -1,7 +1,7 @@
 //! The fast paths: an uncontended call, its reply, an uncontended lock, and a trap that does nothing.
 //!
 //! A call moves six words and a runner: the client's reservation stays where it is linked, and the server
-//! runs on it. No queue, no clock. A fast path either does exactly what the slow path ([`Kernel::trap`]) would do, or
+//! runs on it. No queue, no clock. A fast path either has exactly the effects of the slow path ([`Kernel::trap`]), or
 //! declines and has changed nothing.
 //!
 //! Both paths leave the same trace. (The CPU on which a thread ran last, which is only a hint for its next place, is not

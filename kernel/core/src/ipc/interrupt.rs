@@ -21,7 +21,7 @@ impl Interrupt {
         self.notification
     }
 
-    /// The bits that the line's top half sets there.
+    /// The bits that the line's top half sets in its notification.
     #[must_use]
     #[inline]
     pub fn bits(&self) -> u64 {
@@ -72,7 +72,7 @@ impl Region {
         self.lent_to
     }
 
-    /// The region has so many pages. For boot.
+    /// The region has this number of pages. For boot.
     pub(crate) fn set_pages(&mut self, pages: u64) {
         self.pages = pages;
     }

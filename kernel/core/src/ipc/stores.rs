@@ -66,7 +66,8 @@ impl Kernel {
         let gate = &self.gates[store.engine];
         let (Some(endpoint), number) = (gate.sharer(), store.place - gate.first_member()) else { return false };
         if store.is_allowed || self.threads[thread].state() != State::Ready {
-            // Or another CPU has let the thread donate, and this one had yet to hear of it. The thread stores when it goes on.
+            // The store is allowed by now. Or another CPU has let the thread donate, and this one has not taken its kick yet: then
+            // the thread stores when it goes on.
             return true;
         }
         self.threads[thread].begin_store(store.value);

@@ -22,8 +22,8 @@ impl Kernel {
     /// [`Error::MissingRight`] also if the task has one life, or is not dormant; [`Error::NotEnded`].
     pub(crate) fn restart<M: Machine>(&mut self, machine: &mut M, thread: ThreadId, starts: bool) -> Result<(), Error> {
         let target = self.ended_argument(machine, thread, starts)?;
-        // Waiters for a draining engine of the target have not been notified yet, and need not be: its new life is told of the
-        // end.
+        // Waiters for a draining engine of the target have not been notified yet, and need not be: its new life will get the
+        // notice that the engine is idle.
         self.cancel_timeout(target);
         self.begin_again(machine, target);
         let number = u64::from(self.threads[target].life());

@@ -86,7 +86,7 @@ impl PoolUser {
         self.next
     }
 
-    /// A token is granted when the task has used CPUs and engines for so long.
+    /// A token is granted after the task has used CPUs and engines for this time.
     #[inline]
     pub(crate) fn note_usage(&mut self, used: Nanoseconds) {
         self.usage_at_grant = used;

@@ -6,7 +6,7 @@
 //! suspended, and the other runs on its reservation, until it has no request any more. So holders always run, and waiters
 //! do not lend.
 //!
-//! Tokens are granted to jobs by arrival, in whatever cluster they are. A job gives back at its end all that it still
+//! Tokens are granted to jobs by arrival, across all clusters. A job gives back at its end all that it still
 //! holds.
 //!
 //! # Invariants
@@ -22,7 +22,7 @@
 //!   another comes into the top, and donates.
 //! - A donation that would close a cycle of waiting, or make a chain too long, is not made.
 //!
-//! A job may have to donate while it executes on a CPU that has yet to hear of it. If the job makes a call meanwhile, the
+//! A job may have to donate while it executes on a CPU that has not taken its kick yet. If the job makes a call meanwhile, the
 //! call is made again when it goes on (`slow_trap`).
 //!
 //! Source: Brandenburg, Anderson 2013; Elliott 2015, section 2.1.7.3; the rules are in `locking::ck_omlp`.

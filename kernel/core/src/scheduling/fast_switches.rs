@@ -1,7 +1,7 @@
 //! The fast path from one thread to another: an event lets a thread preempt the one that runs, or that one steps back
 //! for the next.
 //!
-//! Each function here either does exactly what the slow path ([`Kernel::slow_trap`]) would do, record for record and
+//! Each function here either has exactly the effects of the slow path ([`Kernel::slow_trap`]), record for record and
 //! nanosecond for nanosecond, or declines and has changed nothing. Common to all: one CPU and two threads are concerned,
 //! or one thread and an idle CPU; each thread runs on its own reservation, neither has a donor, and no link of another
 //! CPU changes.
@@ -329,8 +329,9 @@ impl Kernel {
         self.clusters[plan.cluster()].schedule.would_take(cpu, key, last).then_some(reservation)
     }
 
-    /// Renews the real-time reservation `reservation` of `waiter`, which has rested and will be woken in this trap, be it on the slow path:
-    /// so this may be done before it is known on which. Not if requests for tokens are ordered by its key; says so.
+    /// Renews the real-time reservation `reservation` of `waiter`, which has rested and will be woken in this trap, be it on
+    /// the slow path: so this may be done before the path is known. Declines if requests for tokens are ordered by its key.
+    /// Returns `false` if it declines.
     #[inline(never)]
     fn fast_renew(&mut self, waiter: ThreadId, reservation: ReservationId, now: Instant) -> bool {
         let state = &self.threads[waiter];
@@ -422,7 +423,7 @@ impl Kernel {
         self.trace(machine, Event::Resume, Some(thread), self.cause, 0);
     }
 
-    /// `waiter` runs on `new` from here on, and `new` is linked in place of the reservation that was linked there.
+    /// `waiter` runs on `new` from here on, and `new` is linked in place of the one that was linked to `cpu`.
     #[inline(always)]
     fn displace(&mut self, cpu: CpuId, plan: Plan, waiter: ThreadId, new: ReservationId) {
         self.threads[waiter].waits_mut().choose_own(Some(new));

@@ -5,7 +5,7 @@
 //! 1. A reservation has a runner exactly while it is in its cluster's queue or linked. So `schedule` alone gives it one or takes it away;
 //!    a fast path that leaves the links as they are [passes it on](crate::Kernel::pass_runner).
 //! 2. All time that is charged to a reservation is drawn from its account, or owed by it.
-//! 3. A reservation that is throttled for want of budget is refilled when its account says so.
+//! 3. A reservation that is throttled for want of budget is refilled at the instant of its account's next refill.
 //! 4. While a job is early, its reservation is of class service, and the job's release is planned.
 //!
 //! Fields are private. Reads are free for all; a change is one of the methods here, each named after the event.
@@ -36,7 +36,7 @@ pub enum Release {
 pub enum Overrun {
     /// The job waits for the next replenishment.
     Throttle,
-    /// The job waits for the next replenishment, and its next checkpoint says so.
+    /// The job waits for the next replenishment, and gets an error at its next checkpoint.
     Signal,
     /// The job takes budget and deadline of the next job.
     EarlyRelease,
@@ -400,7 +400,7 @@ impl Reservation {
         if self.boosted { Key::real_time(Instant::ZERO, self.tie) } else { self.key }
     }
 
-    /// The reservation behind this one in the list of those whose runner may have changed.
+    /// The reservation behind this one in the list of reservations that may have got another runner.
     #[inline]
     pub(crate) fn next_touched(&self) -> Option<ReservationId> {
         self.touched.next()
@@ -438,7 +438,7 @@ impl Reservation {
         list.push(id, &mut self.touched);
     }
 
-    /// Takes the reservation, the first in `list`, from there.
+    /// Takes the reservation, the first in `list`, out of the list.
     #[inline(always)]
     pub(super) fn unmark(&mut self, list: &mut List<ReservationId>) {
         list.pop(&mut self.touched);
@@ -546,7 +546,7 @@ impl Reservation {
         (self.throttled, self.replenish_at) = (false, Instant::NEVER);
     }
 
-    /// The reservation is throttled exactly if its account is dry, and then until the next refill after `at`.
+    /// The reservation is throttled exactly if its account is exhausted, and then until the next refill after `at`.
     #[inline(always)]
     pub(crate) fn throttle_if_dry(&mut self, at: Instant) {
         self.throttled = self.account.is_dry();

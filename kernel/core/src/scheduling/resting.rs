@@ -108,7 +108,7 @@ impl Kernel {
 
     fn owed_since(&self, reservation: ReservationId, since: Instant, is_listed: bool) -> Nanoseconds {
         let object = &self.reservations[reservation];
-        // A CPU that has yet to hear that the reservation has no runner has paid from it meanwhile.
+        // A CPU that has not taken its kick yet, though the reservation has no runner, has paid from it meanwhile.
         if object.on().is_some() || self.forgets(Planted::NoRuleAtWakeUp) {
             return Nanoseconds::ZERO;
         }
@@ -206,7 +206,7 @@ impl Kernel {
         Some((waiter, ReservationId::new(usize::from(waiter.reservation))?))
     }
 
-    /// Takes `reservation` off the list of those that wait in `cluster`, if it is there.
+    /// Takes `reservation` off the list `waiting` of `cluster`, if it is in it.
     fn unlist(&mut self, cluster: ClusterId, reservation: ReservationId) -> Option<Waiter> {
         let waiting = &mut self.clusters[cluster].waiting;
         let place = waiting.iter().position(|one| usize::from(one.reservation) == reservation.index())?;
@@ -225,7 +225,7 @@ impl Kernel {
         }
     }
 
-    /// Puts the last of those that wait in `cluster` where its key belongs; the others are in order.
+    /// Moves the last entry of the list `waiting` of `cluster` to the place of its key; the others are in order.
     fn place_last(&mut self, cluster: ClusterId) {
         let reservations = &self.reservations;
         let key =

@@ -207,7 +207,7 @@ impl Thread {
         self.own
     }
 
-    /// The links between the thread and those that wait for it, and the reservation it has chosen.
+    /// The links between the thread and its donors, and the reservation it has chosen.
     #[must_use]
     #[inline]
     pub fn waits(&self) -> &Node<ThreadId, ReservationId, Key> {
@@ -389,7 +389,7 @@ impl Thread {
         list.push(id, &mut self.unsettled);
     }
 
-    /// Takes the thread, the first in `list`, from there. Returns whether it is to choose.
+    /// Takes the thread, the first in `list`, out of the list. Returns whether it is to choose.
     #[inline(always)]
     pub(super) fn unmark(&mut self, list: &mut List<ThreadId>) -> bool {
         list.pop(&mut self.unsettled);
@@ -469,7 +469,7 @@ impl Thread {
         self.losses += 1;
     }
 
-    /// The thread has heard of a loss.
+    /// The thread has been notified of a loss.
     #[inline]
     pub(crate) fn end_loss(&mut self) {
         self.losses -= 1;

@@ -62,7 +62,7 @@ impl Kernel {
         has_budget
     }
 
-    /// Books the time since the last mark to the payer on `cpu`, and throttles a budget that ran dry.
+    /// Books the time since the last mark to the payer on `cpu`, and throttles a reservation with an exhausted budget.
     pub(crate) fn charge<M: Machine>(&mut self, machine: &mut M, cpu: CpuId, now: Instant) {
         let state = &mut self.cpus[cpu];
         let span = now.since(state.mark());
@@ -140,7 +140,7 @@ impl Kernel {
         if let Some(owner) = object.owner()
             && self.threads[owner].state() == State::Stopped
         {
-            // The CPU of the reservation has yet to hear of it. The dead have no next period.
+            // The CPU of the reservation has not taken its kick yet. The dead have no next period.
             object.throttle();
             return;
         }

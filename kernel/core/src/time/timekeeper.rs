@@ -26,7 +26,7 @@ impl Kernel {
         self.wake(machine, thread, result);
     }
 
-    /// The timer of `cpu` fired: a budget may be dry (already booked), and events of its cluster may be due.
+    /// The timer of `cpu` fired: a budget may be exhausted (already booked), and events of its cluster may be due.
     pub(crate) fn timer<M: Machine>(&mut self, machine: &mut M, cpu: CpuId, now: Instant) {
         let Some(cluster) = self.cpus[cpu].cluster() else { return };
         if self.clusters[cluster].timekeeper() != cpu {

@@ -685,7 +685,7 @@ pub const fn r2dglp_limit(replicas: u8, cpus: u16) -> u16 {
     if replicas == 0 { 0 } else { cpus.div_ceil(replicas as u16) }
 }
 
-/// The most other requests that pi-block one request under the k-FMLP: `floor((n - 1) / k)`, for `n` tasks with one request
+/// Largest number of other requests that pi-block one request under the k-FMLP: `floor((n - 1) / k)`, for `n` tasks with one request
 /// a job each.
 ///
 /// # Source
@@ -707,7 +707,7 @@ pub fn k_fmlp_blocking_by_length(others: &[Nanoseconds], replicas: u8) -> Nanose
     if replicas == 0 { Nanoseconds(u64::MAX) } else { Nanoseconds(sum.div_ceil(u64::from(replicas))) }
 }
 
-/// The most other requests that pi-block one request under the R2DGLP: `2 * ceil(c / k) - 1`.
+/// Largest number of other requests that pi-block one request under the R2DGLP: `2 * ceil(c / k) - 1`.
 ///
 /// `ceil(c / k) - 1` in an FQ, `ceil(c / k)` as a donor, none in PQ.
 ///

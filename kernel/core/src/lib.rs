@@ -294,7 +294,7 @@ pub struct Kernel {
     cause: u32,
     /// Threads that may sleep, and end their jobs, while they hold something, a bit each.
     sleepers: [u32; THREADS.div_ceil(32)],
-    /// Faults that tests have planted.
+    /// Rule that tests have made the kernel forget.
     faults: planted::Faults,
 }
 

@@ -111,9 +111,9 @@ pub const LONGEST_PATH: u64 = 10_000;
 /// The longest path in a crowded system: more tasks than [`FEW_POOL_USERS`] share a pool, or more than
 /// [`FEW_GROUP_USERS`] the engines of a group, or a pool is advised.
 pub const LONGEST_PATH_CROWDED: u64 = 30_000;
-/// Most tasks that share a pool in a system that is not crowded.
+/// Largest number of tasks that share a pool in a system that is not crowded.
 pub const FEW_POOL_USERS: usize = 12;
-/// Most tasks that use the engines of a group in a system that is not crowded.
+/// Largest number of tasks that use the engines of a group in a system that is not crowded.
 pub const FEW_GROUP_USERS: usize = 8;
 /// The least budget of a reservation, in nanoseconds, in a system with this longest path: a job that overshoots it by a whole path has
 /// had most of its time for itself. The factor is the design's, and an instruction is taken for a nanosecond.
@@ -134,7 +134,7 @@ pub const POOLS_PER_TASK: usize = 2;
 /// Longest chain of threads that wait for each other.
 pub const CHAIN_MAX: usize = fusee_locking::propagation::CHAIN_MAX;
 const _: () = assert!(CLUSTERS <= fusee_locking::propagation::CLUSTERS);
-/// Most reservations of a cluster that wait for others and are counted at a time.
+/// Largest number of reservations of a cluster that wait for others and are counted at a time.
 pub const WAITING: usize = 32;
 /// Longest chain of copies of copies of a handle.
 pub const COPY_DEPTH_MAX: usize = 4;

@@ -106,7 +106,7 @@ impl Members {
 
 /// Services that the kernel asks of hardware.
 pub trait Machine {
-    /// Level of the trace. The level is decided when the kernel is built, so that it pays nothing for those above it. Traps
+    /// Level of the trace. The level is decided when the kernel is built, so that it pays nothing for higher levels. Traps
     /// are for the machine to trace ([`Level::Full`]): they begin before the kernel is entered.
     const TRACE: Level;
 

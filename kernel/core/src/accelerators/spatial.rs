@@ -62,7 +62,7 @@ impl Kernel {
         }
     }
 
-    /// Stores the keys that have changed for the device, of all users that have a lock.
+    /// Stores the changed keys for the devices, of all users with a key.
     #[inline(always)]
     pub(crate) fn say_keys<M: Machine>(&mut self, machine: &mut M) {
         if SPATIAL && self.keyed != 0 {

@@ -33,7 +33,7 @@ pub enum BootError {
     Dangling(&'static str),
     /// A CPU is in no cluster or in two.
     BadClusters,
-    /// The system needs features without which this kernel was built: bits of [`image::feature`].
+    /// The system needs features that this kernel was built without: bits of [`image::feature`].
     Without(u32),
     /// A task may take budget in advance, or begin jobs early, in a cluster whose keys do not depend on deadlines: nothing would limit it.
     EarlyRelease,

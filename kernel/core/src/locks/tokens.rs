@@ -227,7 +227,7 @@ impl Kernel {
         }
     }
 
-    /// Whether a thread with an earlier key waits for a token while `thread` holds one.
+    /// Whether a thread with an earlier key waits for a token of the pool of which `thread` holds one.
     pub(crate) fn keeps_earlier(&self, thread: ThreadId, user: PoolUserId) -> Result<bool, Error> {
         let pool = self.pool_users[user].pool().ok_or(Error::BadHandle)?;
         let tokens = &self.pools[pool];

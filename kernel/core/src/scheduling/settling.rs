@@ -23,7 +23,7 @@ use crate::object::State;
 use crate::scheduling::resting::TRIFLE;
 use crate::{Kernel, Planted};
 
-/// Most reservations that one trap renews though others could be chosen in their place; any further one goes on with a
+/// Largest number of reservations that one trap renews though others could be chosen in their place; any further one goes on with a
 /// key that changes a nanosecond later.
 const RENEWALS: usize = 1;
 
@@ -161,8 +161,8 @@ impl Kernel {
     }
 
     /// `reservation` rests no longer: `runner` shall run on it. A reservation that owes time is renewed, as if it were
-    /// released now, with the budget left; but a loan pays for a trifle. Returns whether the reservation is to be chosen
-    /// again first, for its key has changed.
+    /// released now, with the budget left; but a lent reservation pays for a trifle from its budget. Returns whether
+    /// the reservation is to be chosen again first, for its key has changed.
     #[inline(never)]
     fn end_rest(&mut self, reservation: ReservationId, runner: ThreadId, renewals: &mut usize) -> bool {
         let owed = self.leave_rest(reservation);

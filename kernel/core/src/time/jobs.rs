@@ -196,7 +196,7 @@ impl Kernel {
     }
 
     /// A job of policy *signal* that used up its budget gets an error at its next checkpoint: a call that takes an engine or
-    /// a token, waits for an event other than a server's, or yields. The error comes once, and not while the job holds an
+    /// a token, waits for anything but a server, or yields. The error comes once, and not while the job holds an
     /// engine. The job may hold a token, and gives it back with all else that it gives up. (A call that gives a token back is
     /// no checkpoint: destructors make it, and cannot report an error.)
     ///
@@ -217,8 +217,7 @@ impl Kernel {
 
     /// `release_job`: a sporadic release, now or as soon as a period has passed since the last one. If the release must wait,
     /// for that or for the end of the job, it queues with its own instant. With a number, the job is released only if the job
-    /// of this number has not been; `x1` is then the number of
-    /// jobs still missing up to it. A repeated call changes nothing.
+    /// of this number has not been; `x1` is then the number of jobs still missing up to it. A repeated call changes nothing.
     ///
     /// # Errors
     /// [`Error::BacklogFull`]: there is no place. Without a number the release is dropped, and counted as skipped.

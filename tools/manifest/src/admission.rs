@@ -30,56 +30,58 @@ use crate::resolve::{DeclaredHold, Resolved};
 /// One cluster of a system, as the analysis sees it.
 #[derive(Clone, Debug)]
 pub struct Study {
-    /// Its real-time tasks. Each job may execute for its whole budget, which is enforced; what is expected of it, its
-    /// `wcet`, only orders jobs under FL.
+    /// The real-time tasks of the cluster. Each job may execute for its whole budget, which is enforced; its expected execution,
+    /// its `wcet`, only orders jobs under FL.
     pub cluster: Cluster,
     /// The index of each among the system's tasks.
     pub members: Vec<usize>,
     /// Their reservations.
     pub reservations: Vec<image::Reservation>,
-    /// The engines whose users all say how long they hold them, and the pools of which that is said of the tokens.
+    /// The engines whose users all declare how long they hold them, and the pools whose users all declare this for the tokens.
     pub locks: Locks,
     /// The others: waiting for them is not bounded.
     pub undeclared: Vec<Undeclared>,
-    /// For each of its tasks what its bound does not count: what it waits for, and nothing says for how long.
+    /// For each task of the cluster, its waits that its bound does not count: those for which nothing declares a length.
     pub uncounted: Vec<Vec<String>>,
-    /// For each of its tasks why its deadlines rest on what others do, which nothing enforces, if they do.
+    /// For each task of the cluster, the reason why its deadlines rest on the behaviour of others, which nothing enforces; `None`
+    /// if they do not.
     pub unenforced: Vec<Option<String>>,
-    /// For each of its tasks which node of its own graph may keep it waiting, if one may. How late the graph is rests on what its nodes declare anyway.
+    /// For each task of the cluster, the node of its own graph that may keep it waiting, if one may. The lateness of the graph
+    /// rests on the declarations of its nodes anyway.
     pub kept_waiting: Vec<Option<String>>,
     /// Tasks, among the system's, of which bounds here assume that they meet their deadlines.
     assumed: Vec<usize>,
-    /// Why nothing is known of those who share something with another cluster.
+    /// The reason why nothing is known of tasks that share something with another cluster.
     elsewhere: Option<String>,
-    /// What the servers in `locks` are called.
+    /// The names of the servers in `locks`.
     servers: Vec<String>,
-    /// What the engines in `locks` are called.
+    /// The names of the engines in `locks`.
     engines: Vec<String>,
-    /// What the pools in `locks` are called.
+    /// The names of the pools in `locks`.
     pools: Vec<String>,
     /// Names of the system's tasks, those in the cluster first.
     tasks: Vec<String>,
 }
 
-/// The tasks of a cluster and what each waits for at most; or why there are no bounds.
+/// The tasks of a cluster and the longest waits of each; or the reason why there are no bounds.
 pub(crate) type Analysis = Result<(Report, Vec<Blocked>), Unbounded>;
 
-/// An engine, a group or a pool of which nobody knows how long jobs wait for it.
+/// An engine, a group or a pool for which the time that jobs wait for it is unknown.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Undeclared {
-    /// Which, such as "engine `ee`".
+    /// The name of the lock, such as "engine `ee`".
     pub lock: String,
-    /// Why not: who does not say how long it holds it, or an engine that those who have a token wait for.
+    /// The reason: a user that does not declare how long it holds the lock, or an engine for which the holders of a token wait.
     pub why: String,
-    /// Tasks of the cluster whose jobs may wait for it.
+    /// Tasks of the cluster whose jobs may wait for the lock.
     pub members: Vec<usize>,
 }
 
 impl Study {
-    /// Of the cluster with this index.
+    /// Makes the study of the cluster with this index.
     ///
     /// # Errors
-    /// What makes no sense, which the checks of the manifest have excluded.
+    /// Input without a meaning, which the checks of the manifest have excluded.
     pub fn new(system: &Resolved, index: usize) -> Result<Study, Nonsense> {
         let mut study = Study::assuming(system, index)?;
         let late = study.assumed.iter().find(|task| !meets_deadlines(system, **task)).copied();
@@ -91,7 +93,7 @@ impl Study {
         Ok(study)
     }
 
-    /// Of the cluster with this index, if the tasks that it assumes to meet their deadlines do.
+    /// Makes the study of the cluster with this index, if the tasks that it assumes to meet their deadlines do.
     fn assuming(system: &Resolved, index: usize) -> Result<Study, Nonsense> {
         let record = &system.clusters[index].1;
         let own = |one: &&image::Reservation| one.class == class::REAL_TIME && one.cluster as usize == index;
@@ -154,7 +156,7 @@ impl Study {
         Ok(study)
     }
 
-    /// Adds servers and what tasks wait for of their own accord. `order`: the system's tasks as they are counted here.
+    /// Adds servers, and the waits of tasks of their own accord. `order`: the system's tasks as they are counted here.
     fn waiting(&mut self, system: &Resolved, index: usize, order: &[usize], waiting: &Waiting<'_>) {
         let number = |task: usize| order.iter().position(|other| *other == task);
         let mut assumed = Vec::new();
@@ -185,8 +187,9 @@ impl Study {
         self.assumed = assumed;
     }
 
-    /// Adds an engine, or those of a group, if tasks of this cluster use it, or servers for them; or somebody does with a token that they use, too.
-    /// `order`: the system's tasks as they are counted here. `workers`: its tasks, and their servers. Tasks that wait for what nobody knows the end of come to `unknown`.
+    /// Adds an engine, or those of a group, if tasks of this cluster use it, or servers for them; or if another task uses it with a
+    /// token of a pool that they use, too. `order`: the system's tasks as they are counted here. `workers`: the cluster's tasks,
+    /// and their servers. Tasks with a wait without a known end come to `unknown`.
     fn engines_of(
         &mut self,
         system: &Resolved,
@@ -210,7 +213,7 @@ impl Study {
             }
             return;
         }
-        // Who waits for a token waits for what its holder does with it, too.
+        // A task that waits for a token waits for the work of its holder with it, too.
         let is_ours = |pool: usize| users_of(system, pool).any(|task| workers.contains(&task));
         let pools = |hold: &DeclaredHold| {
             let tokens = hold.tokens;
@@ -321,8 +324,8 @@ impl Study {
         Ok((report, blocked))
     }
 
-    /// Whether the budget of a task is enough for what it computes, lends, and pays for engines. Who shares nothing is not
-    /// asked what it computes: it may do so for its whole budget.
+    /// Whether the budget of a task is enough for its computation, its loans, and its payments for engines. The computation of a
+    /// task that shares nothing is not checked: it may compute for its whole budget.
     #[must_use]
     pub fn is_covered(&self, task: usize, blocked: &Blocked) -> bool {
         let one = &self.reservations[task];
@@ -343,7 +346,7 @@ impl Study {
         }
     }
 
-    /// What a task waits for longest, and whose hold is most of that: "engine by task".
+    /// The longest wait of a task, and the holder that makes most of it: "engine by task".
     #[must_use]
     pub fn first(&self, blocked: &Blocked) -> Option<String> {
         let part = blocked.parts.first()?;
@@ -351,7 +354,7 @@ impl Study {
         Some(format!("{} by {by}", self.on(part.on)))
     }
 
-    /// What the pool with this index in `locks` is called.
+    /// The name of the pool with this index in `locks`.
     #[must_use]
     pub fn pool(&self, index: usize) -> &str {
         &self.pools[index]
@@ -365,14 +368,14 @@ impl Study {
         }
     }
 
-    /// The longest wait of all tasks, in words; `None` if nobody waits.
+    /// The longest wait of all tasks, in words; `None` if no task waits.
     pub(crate) fn longest_wait(&self, blocked: &[Blocked]) -> Option<String> {
         let (task, longest) = blocked.iter().enumerate().max_by_key(|(_, one)| one.blocking)?;
         let first = self.first(longest)?;
         Some(format!("{} for {}, first {first}", milliseconds(longest.blocking.0), self.tasks[task]))
     }
 
-    /// What a job of a task needs, term by term, in words.
+    /// The need of a job of a task, term by term, in words.
     fn needs(&self, task: usize, blocked: &Blocked) -> String {
         let [own, operations, waiting] =
             [self.reservations[task].budget, blocked.operations.0, blocked.blocking.0].map(milliseconds);
@@ -431,7 +434,8 @@ impl Study {
         }
     }
 
-    /// Why these tasks of the cluster have no bound, though others have: with what they wait they need more than their periods.
+    /// The reason why these tasks of the cluster have no bound, though others have: with their waits they need more than their
+    /// periods.
     pub fn too_long<'a>(&'a self, report: &'a Report, blocked: &'a [Blocked]) -> impl Iterator<Item = Reason> + 'a {
         report.infeasible.iter().filter_map(Infeasible::task).map(|task| Reason::WaitsTooLong {
             task: self.tasks[task].clone(),
@@ -447,7 +451,7 @@ impl Study {
     }
 }
 
-/// Whether all is known of what `task` waits for, and its bound is not later than its deadline.
+/// Whether all waits of `task` are known, and its bound is not later than its deadline.
 fn meets_deadlines(system: &Resolved, task: usize) -> bool {
     let study = Study::assuming(system, system.tasks[task].cluster as usize);
     let Ok(study) = study else { return false };
@@ -456,10 +460,10 @@ fn meets_deadlines(system: &Resolved, task: usize) -> bool {
     study.missing(at, &report, &blocked).iter().all(|missing| missing.origin == Origin::Others)
 }
 
-/// Who shares an engine or a pool with `task` and may hold it for longer than it says: then `task` may wait for longer than is
-/// counted. Watchdogs take what is held for too long, but that is later than what is declared.
+/// The user of an engine or a pool of `task` that may hold it for longer than declared: then `task` may wait for longer than is
+/// counted. Watchdogs take engines and tokens that are held for too long, but later than the declared times.
 ///
-/// Servers that it calls wait for what they share with others as it would.
+/// Servers that `task` calls wait for objects that they share with others as `task` would.
 fn shares_with_untrusted(system: &Resolved, task: usize, waiting: &Waiting<'_>) -> Option<String> {
     let waits = waiting.works_for(task);
     let same_lock = |one: &image::EngineUser, other: &image::EngineUser| {
@@ -481,8 +485,8 @@ fn shares_with_untrusted(system: &Resolved, task: usize, waiting: &Waiting<'_>) 
     ))
 }
 
-/// Where clusters share a pool, all jobs of each of them may donate to a holder, for as long as any user holds a token and any job of
-/// their cluster keeps others from asking for one. Says for whom in vain.
+/// The user for which donations are in vain, in words. Where clusters share a pool, all jobs of each of them may donate to a
+/// holder, for as long as any user holds a token and any job of their cluster keeps others from asking for one.
 fn donates_for_untrusted(system: &Resolved, index: usize) -> Option<String> {
     let cluster_of = |task: usize| system.tasks[task].cluster as usize;
     let shared = (0..system.pools.len()).filter(|pool| system.pools[*pool].1.crosses != 0);
@@ -517,7 +521,8 @@ fn words_of(names: &[&str]) -> String {
     format!("engine{} `{}`", if names.len() == 1 { "" } else { "s" }, names.join("`, `"))
 }
 
-/// The tasks for which `task` uses engines, and how often a job of each has it do so: itself, once; or, if it serves others, those who call it.
+/// The tasks for which `task` uses engines, and how often a job of each has it do so: itself, once; or its callers, if it serves
+/// others.
 pub(crate) fn worked_for(system: &Resolved, task: usize) -> Vec<(usize, u64)> {
     match unknown::is_for_others(system, task) {
         true => Waiting::new(system).requests_to(task),
@@ -544,14 +549,14 @@ fn is_silent(system: &Resolved, task: usize, lock: &str) -> String {
     format!("`{}` does not say how long it uses {lock}", system.tasks[task].name)
 }
 
-/// Which of several devices the engine belongs to, if it is held with tokens of that device only.
+/// The device of several to which the engine belongs, if it is held with tokens of that device only.
 fn alternative(engine: &image::Engine) -> Option<Alternative> {
     let device = engine.first_token.checked_div(engine.tokens)? as usize;
     Some(Alternative { pool: engine.pool_plus_one.checked_sub(1)? as usize, device })
 }
 
-/// How many jobs can want `engine` at the same time, if some hold it with a token only. Of a cluster that shares its pool with
-/// others no more jobs than CPUs have tokens (Elliott 2015, section 4.3.4.3).
+/// The number of jobs that can want `engine` at the same time, if some hold it with a token only. From a cluster that shares its
+/// pool with others, no more jobs than CPUs have tokens (Elliott 2015, section 4.3.4.3).
 fn rivals(system: &Resolved, engine: &image::Engine, holds: &[(usize, DeclaredHold)]) -> Option<u32> {
     let users = |pool: Option<usize>| holds.iter().filter(move |(_, hold)| hold.within == pool).map(|(task, _)| *task);
     let without = users(None).count() as u32;
@@ -560,7 +565,7 @@ fn rivals(system: &Resolved, engine: &image::Engine, holds: &[(usize, DeclaredHo
             let here = users(Some(number)).filter(|task| system.tasks[*task].cluster as usize == index).count() as u32;
             if pool.crosses != 0 { here.min(cluster.cpus.count_ones()) } else { here }
         });
-        // Of the tokens of several devices, those of its own.
+        // With tokens of several devices, those of the engine's own device.
         have.sum::<u32>().min(if engine.tokens > 0 { engine.tokens } else { pool.replicas })
     });
     (without < holds.len() as u32).then(|| without + with_tokens.sum::<u32>())

@@ -13,20 +13,20 @@ use crate::schema::Profile;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Board {
-    /// What it is called.
+    /// The name of the board.
     #[serde(skip)]
     pub name: String,
-    /// What a device tree of this board says it is compatible with.
+    /// The `compatible` string in a device tree of this board.
     pub tree: Option<String>,
     /// Where memory lies.
     pub memory: Memory,
     /// Devices that are the kernel's alone.
     pub owned: Vec<Owned>,
-    /// What of the physical addresses is devices.
+    /// The physical addresses that are devices.
     pub windows: Windows,
     /// The interrupt controller.
     pub controller: Controller,
-    /// What devices reach memory through.
+    /// The SMMU through which devices reach memory.
     pub smmu: Option<Smmu>,
     /// Interrupts of timers.
     pub timer: Timer,
@@ -44,9 +44,9 @@ pub struct Board {
     pub devices: BTreeMap<String, BoardDevice>,
     /// The page by which the accelerator is kicked; without it, a call does that.
     pub kick: Option<Kick>,
-    /// What every run of QEMU is given.
+    /// The arguments of every run of QEMU.
     pub qemu: Qemu,
-    /// What the runs of one profile are given.
+    /// The arguments of the runs of each profile.
     pub profiles: BTreeMap<Profile, QemuProfile>,
 }
 
@@ -84,15 +84,15 @@ pub struct Windows {
     pub to: u64,
 }
 
-/// The interrupt controller: what it is, and where. Physical addresses.
+/// The interrupt controller: its kind and its physical addresses.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Controller {
-    /// Which.
+    /// The kind of the controller.
     pub kind: ControllerKind,
-    /// What is common to all CPUs.
+    /// The registers that are common to all CPUs.
     pub distributor: u64,
-    /// What each CPU has for itself: that of the first one.
+    /// The registers that each CPU has for itself: the address of the first CPU's.
     pub cpu: u64,
     /// The interrupt translation service.
     pub its: Option<u64>,
@@ -104,13 +104,13 @@ pub struct Controller {
 pub struct Smmu {
     /// Its first physical address.
     pub at: u64,
-    /// Its interrupt that tells of what it refused.
+    /// The interrupt of the SMMU for accesses that it refused.
     pub line: u32,
-    /// What QEMU is given if a system has a device behind it.
+    /// The arguments of QEMU if a system has a device behind the SMMU.
     pub qemu: DeviceQemu,
 }
 
-/// Which interrupt controller there is.
+/// The kind of the interrupt controller.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "lowercase")]
 pub enum ControllerKind {
@@ -128,7 +128,7 @@ pub enum ControllerKind {
 pub struct Timer {
     /// The kernel's.
     pub r#virtual: u32,
-    /// That by which it naps.
+    /// The timer with which the kernel naps.
     pub physical: u32,
 }
 
@@ -136,7 +136,7 @@ pub struct Timer {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Console {
-    /// What it is.
+    /// The kind of the device.
     pub kind: DeviceKind,
     /// Its physical address.
     pub at: u64,
@@ -187,7 +187,7 @@ pub enum Conduit {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BoardDevice {
-    /// What it is, which its driver wants to know.
+    /// The kind of the device, which its driver needs.
     pub kind: DeviceKind,
     /// Its first physical address.
     pub at: u64,
@@ -197,7 +197,7 @@ pub struct BoardDevice {
     pub line: Option<u32>,
     /// By which number the SMMU knows it, if its addresses are translated.
     pub stream: Option<u32>,
-    /// Of a processor: the first physical address of its own memory, where it begins.
+    /// The first physical address of a processor's own memory, where it begins.
     pub memory: Option<u64>,
     /// How many bytes of memory that is.
     pub memory_bytes: Option<Bytes>,
@@ -207,7 +207,7 @@ pub struct BoardDevice {
     /// Whether it has a screen, of which QEMU makes pictures.
     #[serde(default)]
     pub screen: bool,
-    /// What QEMU is given if a system has it, unless it is always there.
+    /// The arguments of QEMU if a system has the device, unless it is always there.
     pub qemu: Option<DeviceQemu>,
 }
 
@@ -221,7 +221,7 @@ pub struct DeviceQemu {
     pub bytes: Option<Bytes>,
 }
 
-/// What a device is.
+/// The kinds of devices.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "kebab-case")]
 pub enum DeviceKind {
@@ -262,14 +262,14 @@ impl DeviceKind {
         }
     }
 
-    /// Whether it reads and writes memory by addresses that its driver chooses. Unless an SMMU translates them ([`BoardDevice::stream`]), what drives such a device
-    /// reaches all memory.
+    /// Whether the device reads and writes memory by addresses that its driver chooses. Unless an SMMU translates them
+    /// ([`BoardDevice::stream`]), the driver of such a device reaches all memory.
     #[must_use]
     pub fn masters_memory(self) -> bool {
         match self {
             DeviceKind::VirtioMmio | DeviceKind::R5f | DeviceKind::Zdma | DeviceKind::Edu => true,
             DeviceKind::Pl011 | DeviceKind::Cadence | DeviceKind::Pl061 | DeviceKind::Pl031 => false,
-            // What it enables is another device, with registers of its own.
+            // The device that it enables is another one, with registers of its own.
             DeviceKind::Pci => false,
         }
     }
@@ -279,7 +279,7 @@ impl DeviceKind {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Owned {
-    /// What it is.
+    /// The name of the window.
     pub name: String,
     /// Its first physical address.
     pub from: u64,
@@ -295,7 +295,7 @@ pub struct Kick {
     pub page: u64,
 }
 
-/// What every run of QEMU is given.
+/// The arguments of every run of QEMU.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Qemu {
@@ -309,13 +309,13 @@ pub struct Qemu {
     pub stream: Vec<String>,
 }
 
-/// What the runs of one profile are given.
+/// The arguments of the runs of one profile.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct QemuProfile {
     /// Distance between the CPUs in use.
     pub cpu_stride: u32,
-    /// What lets a run use all CPUs, of systems that need more than these.
+    /// The settings that let a run use all CPUs, for systems that need more than these.
     pub fair: Option<Fair>,
     /// CPUs of the machine, at least.
     pub smp: u32,
@@ -329,7 +329,7 @@ pub struct QemuProfile {
 pub struct Fair {
     /// The first version that does.
     pub since: u32,
-    /// What it is given as well.
+    /// Further arguments.
     #[serde(default)]
     pub arguments: Vec<String>,
 }
@@ -378,7 +378,8 @@ impl Board {
         self.cpus.count.div_ceil(stride)
     }
 
-    /// What a run of so many CPUs needs to use those side by side; nothing if there is room for a distance between them.
+    /// The settings that a run with so many CPUs needs to use them side by side; `None` if there is room for a distance between
+    /// them.
     #[must_use]
     pub fn fair(&self, profile: Profile, cpus: u32) -> Option<&Fair> {
         self.profiles.get(&profile)?.fair.as_ref().filter(|_| cpus > self.apart(profile))

@@ -26,7 +26,7 @@ pub(crate) struct Segment<'a> {
     pub load: u64,
     /// Bytes in memory.
     pub bytes: u64,
-    /// Initial bytes; what is missing is zero.
+    /// Initial bytes; the missing rest is zero.
     pub data: &'a [u8],
     /// Whether it may be written.
     pub writable: bool,
@@ -44,7 +44,7 @@ pub(crate) fn read_arm<'a>(name: &str, bytes: &'a [u8]) -> Result<Program<'a>, R
     read_for::<FileHeader32<LittleEndian>>(name, bytes, EM_ARM, ["not a 32-bit ELF file", "not for 32-bit Arm"])
 }
 
-/// The same for one kind of file, and one machine; `words` say that it is not of the one, or not for the other.
+/// Reads one kind of file for one machine; the `words` report a file of another kind, or for another machine.
 fn read_for<'a, H: FileHeader<Endian = LittleEndian>>(
     name: &str,
     bytes: &'a [u8],
@@ -108,7 +108,7 @@ pub(crate) fn read_task<'a>(name: &str, bytes: &'a [u8]) -> Result<Program<'a>, 
     Ok(program)
 }
 
-/// What the program says of the version that it was built for.
+/// The program's note with the version that it was built for.
 fn note(bytes: &[u8]) -> Option<program::Note> {
     let header = FileHeader64::<LittleEndian>::parse(bytes).ok()?;
     let sections = header.sections(LittleEndian, bytes).ok()?;

@@ -1,4 +1,4 @@
-//! What can be wrong with a manifest, and where.
+//! The possible mistakes in a manifest, with their places.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -18,7 +18,7 @@ pub struct ManifestError {
     pub file: PathBuf,
     /// Line of the mistake, from 1; 0 if it belongs to no line.
     pub line: usize,
-    /// What is wrong.
+    /// The reason of the mistake.
     pub reason: Reason,
 }
 
@@ -32,7 +32,7 @@ impl fmt::Display for ManifestError {
     }
 }
 
-/// A text without characters that tell a terminal what to do, or turn the direction of a line: those as Rust escapes them.
+/// A text without characters that control a terminal or turn the direction of a line: these are escaped as Rust does.
 fn printable(text: &str) -> String {
     let tells = |one: char| {
         (one.is_control() && one != '\n')
@@ -68,7 +68,7 @@ impl From<ManifestError> for ManifestErrors {
     }
 }
 
-/// What is wrong.
+/// The mistakes.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[allow(missing_docs, reason = "each field is said in words by `Display`")]
 pub enum Reason {
@@ -76,7 +76,7 @@ pub enum Reason {
     Unreadable(String),
     /// Not TOML, or a value of the wrong type.
     Syntax(String),
-    /// The same key a second time in one table; with the line of the first.
+    /// A key for the second time in one table; with the line of the first.
     DuplicateKey { key: String, first: usize },
     /// A key that this table must have.
     MissingKey(String),
@@ -104,9 +104,9 @@ pub enum Reason {
     NoReceiver { endpoint: String, server: String },
     /// A notification is signalled, and no task may wait for it.
     NoWaiter { notification: String },
-    /// A driver lacks a handle that its program asks for, or what that is to is too small.
+    /// A driver lacks a handle that its program asks for, or the object of that handle is too small.
     DriverNeeds { device: String, driver: String, handle: &'static str, text: String },
-    /// The same region twice in one task.
+    /// One region twice in one task.
     RegionTwice { task: String, region: String },
     /// A region that is too large to be lent.
     TooLargeToLend { place: String, bytes: Bytes, limit: Bytes },
@@ -178,7 +178,7 @@ pub enum Reason {
     ClusterOfShared { pool: String },
     /// A task uses an engine that asks for a token of a pool, and does not use the pool.
     NoToken { engine: String, pool: String, task: String },
-    /// The same pool twice in one task.
+    /// One pool twice in one task.
     PoolTwice { task: String, pool: String },
     /// Two tasks, engines or contexts want the same place of a device.
     PlaceTaken { what: &'static str, of: String, by: String },
@@ -204,7 +204,7 @@ pub enum Reason {
     NoAddresses { of: String },
     /// A declared use of something the task has no such handle to.
     NotUsed { task: String, name: String, to: &'static str },
-    /// The cluster's tasks need more than its CPUs give; with what most of their waiting is for, if they wait.
+    /// The cluster's tasks need more than its CPUs give; with the cause of most of their waiting, if they wait.
     Overload { cluster: String, per_mille: u64, cpus: u32, waiting: Option<String> },
     /// A boost would be for longer than the period that it is for.
     ServicePeriod { endpoint: String, service_period: Time, service_max: Time },
@@ -214,7 +214,7 @@ pub enum Reason {
     EarlyKeys { task: String, cluster: String, policy: &'static str },
     /// A task may begin jobs early, and takes part in something for which its jobs are counted by its period.
     EarlyJobs { task: String, why: String },
-    /// An engine or a token would be taken from a task that keeps to what it said.
+    /// An engine or a token would be taken from a task that keeps to its declaration.
     WatchdogTooShort { engine: String, watchdog: Time, user: String, hold: Time },
     /// Tasks hold an engine for longer than there is time.
     Overcommitted { engine: String, per_mille: u64, task: String, part: u64 },
@@ -228,7 +228,7 @@ pub enum Reason {
     DrawsTooMuch { task: String, execution: Time, services: Time, lends: Time, drawn: Time, budget: Time },
     /// `hard = true`, but its bound does not count all that it waits for.
     NotCounted { task: String, why: String },
-    /// `hard = true`, but its bound rests on what others do, and nothing enforces that.
+    /// `hard = true`, but its bound rests on the behaviour of others, and nothing enforces that.
     NotEnforced { task: String, why: String },
     /// No bound on waiting, for some reason.
     Unbounded { cluster: String, why: String },
@@ -244,7 +244,7 @@ pub enum Reason {
     NoProgram { binary: String, why: String },
     /// Two workspaces have this program.
     TwoPrograms { binary: String, places: [PathBuf; 2] },
-    /// A program without the note that says what it was built for.
+    /// A program without the note of the version that it was built for.
     NoVersion { binary: String },
     /// A program that was built for another version of the kernel; the versions of the ABI and of the crate `fusee`.
     WrongVersion { binary: String, built: (u32, String), kernel: (u32, &'static str) },
@@ -550,8 +550,7 @@ impl fmt::Display for Reason {
     }
 }
 
-/// What servers take from a budget for its own task.
-/// A job's execution time, and where it comes from if the manifest may not say.
+/// The execution time of a job, with its source if the manifest may leave it out.
 fn wcet(execution: Time, budget: Time) -> String {
     if execution == budget { format!("{execution}, the budget unless `wcet` says less") } else { execution.to_string() }
 }
@@ -564,7 +563,7 @@ fn percent(per_mille: u64) -> String {
     format!("{}.{}%", per_mille / 10, per_mille % 10)
 }
 
-/// What there is in place of `name`: what is nearest, or else all of it.
+/// The choices in place of `name`: the nearest one, or else all of them.
 fn hint(name: &str, choices: &[String]) -> String {
     let names = || choices.iter().map(String::as_str);
     match nearest(name, names()) {
@@ -589,7 +588,7 @@ fn list<'a>(names: impl IntoIterator<Item = &'a str>, last: &str) -> String {
 pub fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let (limit, name) = (1 + name.len() / 4, name.to_lowercase());
     let far = |other: &str| edit_distance(&name, &other.to_lowercase());
-    // What is as far as it is long has nothing of the name.
+    // A candidate with a distance as large as its length has nothing of the name.
     let near = candidates.map(|other| (far(other), other)).filter(|(far, other)| *far <= limit && *far < other.len());
     near.min().map(|(_, other)| other)
 }

@@ -1,4 +1,4 @@
-//! What a test system is expected to do: the `[test]` table, by index.
+//! The expectations on a test system: the `[test]` table, by index.
 
 use fusee_sched::key::PolicyName;
 
@@ -14,11 +14,11 @@ pub struct Expectations {
     pub profiles: Vec<Profile>,
     /// Exit code of the system.
     pub exit: u32,
-    /// What each task logs, in order; tasks that are not named may log what they like.
+    /// The marks of each task, in order; tasks that are not named may log any marks.
     pub marks: Vec<Mark>,
     /// Tasks that fault, in order.
     pub faults: Vec<usize>,
-    /// Which of them is first depends on the board.
+    /// Whether the order of the faults depends on the board.
     pub faults_in_any_order: bool,
     /// Tasks that end themselves, and with which code.
     pub exits: Vec<(usize, u32)>,
@@ -26,15 +26,16 @@ pub struct Expectations {
     pub console: Vec<String>,
     /// Tasks that complete at least one job and miss no deadline; checked in det only.
     pub no_misses: Vec<usize>,
-    /// What `cargo xtask run` finds wrong, in order: parts of its words, `...` between them. `None`: anything.
+    /// The complaints of `cargo xtask run`, in order: parts of its words, `...` between them. `None`: anything.
     pub verdict: Option<Vec<String>>,
-    /// Tasks from which watchdogs take engines, and from nobody else; checked in det only, and only if there is a list.
+    /// The tasks from which watchdogs take engines, and no others; checked in det only, and only if there is a list.
     pub taken: Option<Vec<usize>>,
     /// Host seconds after which the run is ended.
     pub seconds: Option<u64>,
-    /// What is typed at the board's serial line.
+    /// The text typed at the board's serial line.
     pub input: Option<String>,
-    /// The name of what the screen shows when the console says that the picture stands; what is typed is typed after that.
+    /// The name of the expected picture on the screen when the console reports that the picture stands; the input is typed after
+    /// that.
     pub screenshot: Option<String>,
     /// Whether the button for power is pressed, again and again.
     pub power_button: bool,
@@ -81,7 +82,7 @@ impl Mark {
 
 /// Every policy with every list of clusters.
 fn variants(test: &schema::Test) -> Vec<Variant> {
-    // Without a list, what the manifest says.
+    // Without a list, the value of the manifest.
     fn or_plain<T>(list: Vec<Option<T>>) -> Vec<Option<T>> {
         if list.is_empty() { vec![None] } else { list }
     }

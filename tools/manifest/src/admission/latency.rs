@@ -1,6 +1,8 @@
-//! How late a graph is: from a release of its source until the last job ends that works on what that brought.
+//! The lateness of a graph: the time from a release of its source until the end of the last job that works on the tokens of that
+//! release.
 //!
-//! Each node answers within the bound on its response time, as any sporadic task does; [`fusee_graph::lateness`] adds these up. No job's budget may run dry, so what a node computes, lends and pays for must fit into it; and no release may be dropped.
+//! Each node answers within the bound on its response time, as any sporadic task does; [`fusee_graph::lateness`] adds these up. No
+//! job's budget may run dry, so the time that a node computes, lends and pays for must fit into it; and no release may be dropped.
 
 use std::iter;
 
@@ -17,18 +19,19 @@ const PATHS: usize = 16;
 /// Paths that are looked at.
 const LOOKED_AT: usize = 1 << 12;
 
-/// What is known of one graph.
+/// The known latencies of one graph.
 #[derive(Clone, Debug)]
 pub struct Latencies {
-    /// Of each node, by its place, how late it is; empty where that is not bounded.
+    /// The lateness of each node, by its place; empty where it is not bounded.
     pub nodes: Vec<Lateness>,
-    /// By which path, and how much later than its source's release, the last job ends that works on what that brought; `None`: that is not bounded.
+    /// The path and the time after its source's release at which the last job ends that works on the tokens of that release;
+    /// `None`: that is not bounded.
     pub longest: Option<Path>,
     /// Paths along edges without initial tokens, from the source to nodes where they end: the longest 16, the longest first.
     pub paths: Vec<Path>,
     /// Why there are no bounds.
     pub why_not: Option<String>,
-    /// Why they rest on what tasks do that are no nodes, which nothing enforces, if they do.
+    /// The reason why the bounds rest on tasks that are no nodes, and that nothing enforces, if they do.
     pub unenforced: Option<String>,
 }
 
@@ -37,11 +40,12 @@ pub struct Latencies {
 pub struct Path {
     /// Its nodes, by their places, from the source on.
     pub nodes: Vec<usize>,
-    /// From the source's release until the job of the last node ends that works on what that brought, as far as this path delays it; nanoseconds.
+    /// The time from the source's release until the job of the last node ends that works on its tokens, as far as this path delays
+    /// it; nanoseconds.
     pub latency: u64,
 }
 
-/// Of each graph of the system, in their order, if paths of the kernel cost so much.
+/// The latencies of each graph of the system, in their order, if paths of the kernel have these costs.
 #[must_use]
 pub fn latencies(system: &Resolved, overheads: &Overheads) -> Vec<Latencies> {
     if system.graphs.is_empty() {
@@ -49,7 +53,7 @@ pub fn latencies(system: &Resolved, overheads: &Overheads) -> Vec<Latencies> {
     }
     let clusters: Vec<Result<Vec<Answer>, String>> =
         (0..system.clusters.len()).map(|index| answers(system, index, overheads)).collect();
-    // What is shared with a cluster of which nothing is known may be away for as long as one likes.
+    // An object shared with a cluster of which nothing is known may be away for any time.
     let shares = system.pools.iter().any(|(_, pool)| pool.crosses != 0) || !system.endpoints.is_empty();
     let why = clusters.iter().find_map(|cluster| cluster.as_ref().err()).filter(|_| shares);
     let answer = |task: usize| -> Result<&Answer, String> {
@@ -71,7 +75,8 @@ struct Answer {
     unenforced: Option<String>,
 }
 
-/// Of each task of a cluster; or why nothing is known of any: one of them that runs out of budget keeps what others wait for.
+/// The answers of each task of a cluster; or the reason why nothing is known of any: one task that runs out of budget keeps an
+/// object that others wait for.
 fn answers(system: &Resolved, index: usize, overheads: &Overheads) -> Result<Vec<Answer>, String> {
     let name = &system.clusters[index].0;
     let study = Study::new(system, index).map_err(|why| why.to_string())?;
@@ -113,7 +118,7 @@ fn of_graph<'a>(system: &Resolved, graph: &Graph, answer: &dyn Fn(usize) -> Resu
     found
 }
 
-/// How late each node is, and what of it that follows from.
+/// The lateness of each node, and the bounds of the graph that follow from it.
 fn bounds<'a>(
     system: &Resolved,
     graph: &Graph,
@@ -161,7 +166,7 @@ fn longest(graph: &Graph, nodes: &[Lateness]) -> Option<Path> {
 /// Paths from the source to where they end, the longest first.
 fn paths(graph: &Graph, timings: &[Timing], nodes: &[Lateness], source: u64) -> Vec<Path> {
     let mut found: Vec<Path> = Vec::new();
-    // Of each that is not looked at to its end: its nodes, and when the last of them ends.
+    // The paths not yet followed to their ends: their nodes, and when the last of them ends.
     let mut open = vec![(vec![0], i128::from(timings[0].response))];
     while let Some((path, ends)) = open.pop() {
         let last = path[path.len() - 1];

@@ -1,14 +1,16 @@
 //! How long a service is away: from the end of a task until its next life is up.
 //!
-//! A supervisor with jobs looks in each of them. A task that ends is seen in the first job that is released once its delay is over, which is a period after
-//! that at the latest; it begins in that job, and is up when the job completes. So what is away is back after
+//! A supervisor with jobs looks in each of them. A task that ends is seen in the first job that is released once its delay is over,
+//! which is a period after that at the latest; it begins in that job, and is up when the job completes. So a task that ended is
+//! back after
 //!
 //! > delay + the supervisor's period + its response time
 //!
-//! where the last is proved as that of any other task: what a beginning task needs is done on the supervisor's budget, and what the supervisor waits for it
-//! is part of its `suspends`. The delay is the longest that the policy has.
+//! where the last is proved as that of any other task: the beginning of a task is done on the supervisor's budget, and the
+//! supervisor's waits for it are part of its `suspends`. The delay is the longest that the policy has.
 //!
-//! Rests on what nothing here can see: that a task needs no more to begin than its supervisor has for it. A supervisor says so when one has not (`userland/supervisor`).
+//! The bound rests on a condition that nothing here can see: that a task needs no more to begin than its supervisor has for it. A
+//! supervisor reports a task that needs more (`userland/supervisor`).
 
 use fusee_abi::image::release;
 use fusee_abi::lives::Policy;
@@ -18,7 +20,7 @@ use fusee_sched_analysis::Overheads;
 use super::{Study, milliseconds};
 use crate::resolve::Resolved;
 
-/// What is said of one task that has further lives.
+/// The recovery of one task that has further lives.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Recovery {
     /// Its index among the system's tasks.
@@ -29,7 +31,7 @@ pub struct Recovery {
     pub bound: Result<Nanoseconds, String>,
 }
 
-/// Of each task that has further lives, in their order, if paths of the kernel cost so much.
+/// The recoveries of each task that has further lives, in their order, if paths of the kernel have these costs.
 #[must_use]
 pub fn recoveries(system: &Resolved, overheads: &Overheads) -> Vec<Recovery> {
     let Some(supervisor) = system.supervisor else { return Vec::new() };

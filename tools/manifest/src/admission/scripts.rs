@@ -1,7 +1,7 @@
-//! Scripts and models, held against what their tasks declare.
+//! Scripts and models, compared with the declarations of their tasks.
 //!
-//! Steps are summed up. Where a sum is larger than the number in `uses`, `wcet` or `service_max`, nothing that
-//! rests on that number is proved; nor is anything for those who wait for a lock inside of which a job waits for something else.
+//! Steps are summed up. Where a sum is larger than the number in `uses`, `wcet` or `service_max`, nothing that rests on that number
+//! is proved; nor is anything for tasks that wait for a lock inside of which a job waits for something else.
 //!
 //! Not here: sleeps against `suspends`, and how often endpoints are called ([`super::servers`]).
 
@@ -19,7 +19,7 @@ enum Lock {
     Pool(usize),
 }
 
-/// A lock that a job has, and what it has done with it.
+/// A lock that a job has, and the job's use of it so far.
 #[derive(Clone, Copy, Debug)]
 struct Hold {
     lock: Lock,
@@ -34,7 +34,7 @@ struct Hold {
 struct Sums {
     /// All holds, in the order in which they end.
     holds: Vec<Hold>,
-    /// Locks inside of which the job waits, and what it does there.
+    /// Locks inside of which the job waits, and the wait there.
     inside: Vec<(Lock, String)>,
     /// The endpoints that it calls, and how long the services are.
     services: Vec<(usize, u64)>,
@@ -53,25 +53,25 @@ struct Sums {
 /// Something that a script does and its manifest does not say, or that no bound counts.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct Excess {
-    /// What it does, in words.
+    /// The act of the script, in words.
     pub why: String,
     on: On,
 }
 
-/// Those whose proof rests on what is exceeded.
+/// The tasks whose proof rests on the exceeded number.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum On {
     /// The task itself.
     Own,
-    /// All who use the lock.
+    /// All users of the lock.
     Lock(Lock),
-    /// All others who use the lock: the task counts its own waits.
+    /// All other users of the lock: the task counts its own waits.
     Others(Lock),
-    /// All who call the endpoint.
+    /// All callers of the endpoint.
     Endpoint(usize),
 }
 
-/// What the scripts of all tasks exceed, by task.
+/// The excesses of the scripts of all tasks, by task.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Excesses(Vec<(usize, Excess)>);
 
@@ -93,7 +93,7 @@ impl Excesses {
         self.0.is_empty()
     }
 
-    /// What is wrong with the bound of `task`, which calls `endpoints` directly or through servers.
+    /// The doubts on the bound of `task`, which calls `endpoints` directly or through servers.
     pub(super) fn concerning(&self, system: &Resolved, task: usize, endpoints: &[usize]) -> Vec<String> {
         let waits = |user: usize| {
             user == task || endpoints.iter().any(|endpoint| system.endpoints[*endpoint].1.server as usize == user)
@@ -139,7 +139,7 @@ pub(super) fn written(system: &Resolved, task: usize) -> (&[Step], &'static str)
     if task.script.is_empty() { (&task.model, "model") } else { (&task.script, "script") }
 }
 
-/// The kind and the number of what a handle of `task` names.
+/// The kind and the number of the object that a handle of `task` names.
 fn object(system: &Resolved, task: usize, handle: u64) -> Option<(u32, usize)> {
     let found = system.handle(task, handle)?;
     Some((found.kind, found.object as usize))
@@ -162,7 +162,7 @@ fn is_within(system: &Resolved, task: usize, outer: Lock, inner: Lock) -> bool {
     own.any(|(_, hold)| hold.is_some_and(|hold| hold.tokens >> pool & 1 != 0))
 }
 
-/// Whether `endpoint` is served by the driver of the engine `held`, which does nothing for those who hold none.
+/// Whether `endpoint` is served by the driver of the engine `held`, which does nothing for tasks that hold no engine.
 fn is_driver_of(system: &Resolved, endpoint: usize, held: Lock) -> bool {
     let Lock::Engine(engine) = held else { return false };
     let device = system.engine_places[engine].map(|(device, _)| &system.devices[device]);
@@ -220,7 +220,7 @@ fn sums(system: &Resolved, task: usize) -> Sums {
                     None => sums.works_without = true,
                 }
             }
-            // Earlier keys come between, and who has jobs has an earlier key than the background.
+            // Earlier keys come between, and a task with jobs has an earlier key than the background.
             operation::YIELD_ENGINE if is_background(system, task) => {
                 let own = lock(system, task, step.handle);
                 if let Some(hold) = open.iter_mut().find(|hold| Some(hold.lock) == own) {
@@ -246,10 +246,10 @@ fn is_background(system: &Resolved, task: usize) -> bool {
     system.tasks[task].reservation.is_none_or(|one| system.reservations[one].class == class::BACKGROUND)
 }
 
-/// Whether bounds count that somebody waits who has this lock.
+/// Whether bounds count a wait of a task that has this lock.
 type Counts<'a> = Box<dyn Fn(Lock) -> bool + 'a>;
 
-/// What `step` waits for, in words, if it does.
+/// The wait of `step`, in words, if it waits.
 fn wait<'a>(system: &'a Resolved, task: usize, step: &Step) -> Option<(String, Counts<'a>)> {
     let (_, at) = object(system, task, step.handle).unzip();
     match step.operation {
@@ -272,7 +272,8 @@ fn wait<'a>(system: &'a Resolved, task: usize, step: &Step) -> Option<(String, C
     }
 }
 
-/// What the program of `task` may wait for while it holds locks, beside what bounds on the holds count: the kernel refuses all else.
+/// The waits that the program of `task` may do while it holds locks, beside those that bounds on the holds count: the kernel
+/// refuses all else.
 fn allowed(system: &Resolved, task: usize) -> Vec<Excess> {
     let own = || system.handles.iter().filter(|handle| handle.task as usize == task);
     let locks = || own().filter(|handle| handle.rights & rights::ACQUIRE != 0);
@@ -413,7 +414,7 @@ fn excesses(system: &Resolved, task: usize) -> Vec<Excess> {
             let [does, budget] = [sums.cpu, one.budget].map(milliseconds);
             add(On::Own, format!("its {key} computes for {does}, and its budget is {budget}"));
         } else if sums.cpu > one.execution {
-            // Whether its budget is enough for what others take of it follows from that.
+            // The check that its budget also covers the time that others take of it rests on this number.
             let [does, wcet] = [sums.cpu, one.execution].map(milliseconds);
             let locks = sums.holds.iter().map(|hold| On::Lock(hold.lock));
             let endpoints = sums.services.iter().map(|(endpoint, _)| On::Endpoint(*endpoint));

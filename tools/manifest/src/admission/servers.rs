@@ -1,8 +1,8 @@
-//! Calls, waits and sleeps: what a manifest says of them, and what it does not.
+//! Calls, waits and sleeps: those that a manifest declares, and those that it does not.
 //!
-//! A job of a scripted task does what its script says, so that is looked at. Of a binary only its handles are known: with one that lets
-//! it call or wait it is taken to do so. Any binary may sleep without a handle; that it does not, beyond `suspends`, is its own
-//! word, and its own deadlines are all that depend on it, as the kernel moves the key of a job that is suspended for longer.
+//! A job of a scripted task executes its script, so the script is read. For a binary only its handles are known: with one that lets
+//! it call or wait it is taken to do so. Any binary may sleep without a handle. The limit `suspends` of its sleeps is the binary's
+//! own promise; only its own deadlines depend on it, as the kernel moves the key of a job that is suspended for longer.
 //!
 //! Not here: how long calls take (`fusee_sched_analysis::servers`).
 
@@ -20,7 +20,7 @@ use super::scripts::Excesses;
 use super::{lives, milliseconds, scripts, unknown};
 use crate::resolve::{Device, Graph, Resolved};
 
-/// A system, looked at for what its tasks wait for.
+/// A system, analysed for the waits of its tasks.
 pub(super) struct Waiting<'a> {
     system: &'a Resolved,
     /// For each task which endpoints it calls, and how often in a job or a service, as far as that is said.
@@ -38,7 +38,7 @@ impl<'a> Waiting<'a> {
         for endpoint in 0..system.endpoints.len() {
             waiting.problems[endpoint] = waiting.problem(endpoint);
         }
-        // What a server waits for, its clients do.
+        // Clients of a server wait for everything that the server waits for.
         for _ in 0..system.endpoints.len() {
             for endpoint in 0..system.endpoints.len() {
                 let nested =
@@ -52,7 +52,7 @@ impl<'a> Waiting<'a> {
         waiting
     }
 
-    //--- Who calls what
+    //--- Callers and their calls
 
     fn name(&self, task: usize) -> &str {
         &self.system.tasks[task].name
@@ -95,7 +95,8 @@ impl<'a> Waiting<'a> {
         !self.system.tasks[task].script.is_empty()
     }
 
-    /// How often a job of `task` says that it calls `endpoint`; of a script, the larger of that and what it does.
+    /// The number of times that a job of `task` declares to call `endpoint`; for a script, the larger of that and the number of its
+    /// calls.
     fn times(&self, task: usize, endpoint: usize) -> Option<u32> {
         let said = self.system.calls.iter().filter(|(by, at, _)| (*by, *at) == (task, endpoint));
         let said = said.map(|(_, _, times)| *times).reduce(u32::saturating_add);
@@ -106,12 +107,12 @@ impl<'a> Waiting<'a> {
         said.map(|said| said.max(done)).or((done == 0).then_some(0))
     }
 
-    /// Which endpoints `task` calls, and how often in a job or a service, as far as that is said.
+    /// The endpoints that `task` calls, and how often in a job or a service, as far as that is declared.
     fn calls_of(&self, task: usize) -> impl Iterator<Item = (usize, u32)> {
         self.calls[task].iter().copied()
     }
 
-    /// The same, as the manifest says it.
+    /// The endpoints that `task` calls, as the manifest declares them.
     fn calls_said(&self, task: usize) -> Vec<(usize, u32)> {
         let called = self.handles(task, kind::ENDPOINT, rights::CALL).map(|handle| handle.object as usize);
         let mut called: Vec<usize> = called.collect();
@@ -184,7 +185,7 @@ impl<'a> Waiting<'a> {
         clusters
     }
 
-    //--- What is not known
+    //--- Unknown times
 
     /// Why nothing is known of how long calls of `endpoint` take, leaving aside those that its server makes.
     fn problem(&self, endpoint: usize) -> Option<String> {
@@ -262,8 +263,8 @@ impl<'a> Waiting<'a> {
         [task].into_iter().chain(servers).collect()
     }
 
-    /// The device of which `server` is the driver, and that does what its driver is called for. Who calls such a driver without holding an engine is refused
-    /// at once; so whoever holds one waits for no work of another.
+    /// The device that has `server` as its driver and that works on commands of its driver. A caller of such a driver that holds no
+    /// engine is refused at once; so the holder of an engine waits for no work of another.
     fn driven(&self, server: usize) -> Option<usize> {
         let is_told = |device: &Device| device.processor.as_ref().is_some_and(|processor| processor.program.is_none());
         self.system.devices.iter().position(|device| device.driver == server && is_told(device))
@@ -291,7 +292,7 @@ impl<'a> Waiting<'a> {
             return Some(format!("the script of server `{name}` does more than to serve"));
         }
         let waits = |of: u32, right: u32| {
-            // A script does what it says. Completions are of operations, which `uses` says.
+            // A script is read instead. Completions belong to operations, which `uses` declares.
             let mut handles = self.handles(server, of, right).filter(|one| !self.system.is_completion(one));
             !self.is_scripted(server) && handles.next().is_some()
         };
@@ -306,7 +307,7 @@ impl<'a> Waiting<'a> {
         silent.map(|(at, _)| silence(name, &self.system.endpoints[at].0))
     }
 
-    /// What a job of `task` waits for, and its bound does not count.
+    /// The waits of a job of `task` that its bound does not count.
     pub(super) fn uncounted(&self, task: usize) -> Vec<String> {
         let system = self.system;
         let mut found = Vec::new();
@@ -398,8 +399,8 @@ impl<'a> Waiting<'a> {
 
     //--- For the analysis
 
-    /// The servers that tasks of the cluster called `index` use, those that call them, and what they are called. `number`: tasks as
-    /// the analysis counts them. Tasks of other clusters whose response times are assumed come to `assumed`.
+    /// The servers that tasks of the cluster called `index` use, with their callers, and the names of the servers. `number`: tasks
+    /// as the analysis counts them. Tasks of other clusters whose response times are assumed come to `assumed`.
     pub(super) fn servers(
         &self,
         index: usize,
@@ -454,7 +455,8 @@ impl<'a> Waiting<'a> {
         !is_nested && shared[endpoint].iter().all(|other| *other == index || boosted(*other) <= cpus(*other))
     }
 
-    /// What servers do above all tasks of the cluster `index`, by what is declared; or why that is not bounded.
+    /// The time that servers execute above all tasks of the cluster `index`, by the declarations; or the reason why it is not
+    /// bounded.
     pub(super) fn above(&self, index: usize, assumed: &mut Vec<usize>) -> Result<Vec<Above>, String> {
         let mut found = Vec::new();
         for (at, (name, record)) in self.system.endpoints.iter().enumerate() {
@@ -527,16 +529,16 @@ impl<'a> Waiting<'a> {
         served.flat_map(requests).collect()
     }
 
-    /// Tasks that may have the priority of another while they call a server: those whose signals others wait for.
+    /// Tasks that may have the priority of another while they call a server: tasks whose signals others wait for.
     pub(super) fn signallers(&self) -> Vec<usize> {
         let bound = self.system.notifications.iter().filter_map(|(_, one)| one.bound_plus_one.checked_sub(1));
         bound.map(|task| task as usize).collect()
     }
 
-    //--- What can be proved whatever others do
+    //--- Proofs that hold for any behaviour of others
 
-    /// Whether `task` may call with the priority of jobs that wait for what it holds, serves or signals. While it holds an engine or a token, it calls where it
-    /// has the right `inside`.
+    /// Whether `task` may call with the priority of jobs that wait for an object that it holds, serves or signals. While it holds
+    /// an engine or a token, it calls where it has the right `inside`.
     fn may_inherit(&self, task: usize) -> bool {
         let holds = || {
             let kinds = [kind::ENGINE, kind::POOL].into_iter();
@@ -548,7 +550,7 @@ impl<'a> Waiting<'a> {
             || self.signallers().contains(&task)
     }
 
-    /// Why the deadlines of `task` rest on what other clients of its servers do, which nothing enforces.
+    /// The reason why the deadlines of `task` rest on the behaviour of other clients of its servers, which nothing enforces.
     pub(super) fn unenforced(&self, task: usize) -> Option<String> {
         let index = self.cluster(task);
         let mut asked = self.asked(task);
@@ -663,8 +665,8 @@ impl<'a> Waiting<'a> {
         Some(format!("`{who}` may wait for `{notification}`, and then the driver `{driver}` does not hear of it"))
     }
 
-    /// Tasks for which `task` may wait for a free frame of an object that it writes, and that object by its graph and its number: readers, those whose
-    /// tokens these wait for, and those who may keep one of these waiting.
+    /// Tasks for which `task` may wait for a free frame of an object that it writes, and that object by its graph and its number:
+    /// readers, the writers of tokens that these wait for, and the tasks that may keep one of these waiting.
     fn frames_from(&self, task: usize) -> Vec<(usize, &Graph, usize)> {
         let mut found = Vec::new();
         for graph in &self.system.graphs {
@@ -690,7 +692,7 @@ impl<'a> Waiting<'a> {
         found
     }
 
-    /// A task that may keep `task` waiting for a free frame: a node says itself how far it is, and nobody else can.
+    /// A task that may keep `task` waiting for a free frame: only a node itself reports its own progress.
     pub(super) fn kept_waiting(&self, task: usize) -> Option<String> {
         let mut all = self.frames_from(task).into_iter();
         let (who, graph, object) = all.find(|(other, ..)| !self.system.keeps_word[*other])?;
@@ -701,8 +703,8 @@ impl<'a> Waiting<'a> {
         ))
     }
 
-    /// Who may end `task` or a node for whose frames it waits, a server that works for one of them, or the driver of a device that one uses. The supervisor ends
-    /// nobody but to have it begin again.
+    /// The task that may end `task` or a node for whose frames it waits, a server that works for one of them, or the driver of a
+    /// device that one uses. The supervisor ends a task only to have it begin again.
     fn ended(&self, task: usize) -> Option<String> {
         let system = self.system;
         let is_right = |one: &&image::Handle| one.kind == kind::TASK && one.rights & rights::STOP != 0;
@@ -720,7 +722,8 @@ impl<'a> Waiting<'a> {
             let (by, target) = (handle.task as usize, handle.object as usize);
             let is_trusted = system.keeps_word[by] || system.supervisor == Some(by);
             let does = !self.is_scripted(by) || self.steps(by, operation::STOP).any(|other| other == target);
-            // A script that ends the task itself ends it, whoever trusts it. Servers and drivers may have further lives, and a trusted one knows when.
+            // A script that ends its own task ends it, also if others trust that task. Servers and drivers may have further lives,
+            // and a trusted one ends them at the right time.
             let is_certain = self.is_scripted(by) && own.contains(&target);
             does && (is_certain || !is_trusted && by != target) && needed.contains(&target)
         };
@@ -773,7 +776,7 @@ impl<'a> Waiting<'a> {
     }
 }
 
-/// Of a caller that declares nothing: where it should.
+/// The complaint about a caller that declares nothing, with the place for the declaration.
 fn silence(task: &str, endpoint: &str) -> String {
     format!("`{task}` does not say in its `uses` how often it calls `{endpoint}`")
 }

@@ -1,4 +1,4 @@
-//! Engines and tokens of which nobody knows how long they are waited for, and why.
+//! Engines and tokens for which the time that tasks wait for them is unknown, with the reason.
 //!
 //! Not here: how long others are (`fusee_sched_analysis::blocking`).
 
@@ -10,7 +10,7 @@ use fusee_sched_analysis::blocking::{Measure, Protocol, Rules};
 use super::{is_silent, names_of, users_of, words_of};
 use crate::resolve::{DeclaredHold, Resolved};
 
-/// The users of these engines, with what they say.
+/// The users of these engines, with their declarations.
 fn users<'a>(
     system: &'a Resolved,
     engines: &'a [usize],
@@ -24,7 +24,7 @@ pub(super) fn of_one_lock(system: &Resolved, engine: usize) -> Vec<usize> {
     (0..system.engines.len()).filter(|other| system.are_one_lock(*other, engine)).collect()
 }
 
-/// Whether `task` uses engines for those who call it, and in no jobs of its own.
+/// Whether `task` uses engines for its callers, and in no jobs of its own.
 pub(super) fn is_for_others(system: &Resolved, task: usize) -> bool {
     let serves = |one: &image::Handle| {
         one.task as usize == task && one.kind == kind::ENDPOINT && one.rights & rights::RECEIVE != 0
@@ -33,7 +33,7 @@ pub(super) fn is_for_others(system: &Resolved, task: usize) -> bool {
     reservation.is_none_or(|one| one.release == release::NONE) && system.handles.iter().any(serves)
 }
 
-/// Why nobody knows how long jobs wait for `engines`, which are one lock.
+/// The reason why the time that jobs wait for `engines`, which are one lock, is unknown.
 pub(super) fn engines(system: &Resolved, engines: &[usize]) -> Option<String> {
     let lock = words_of(&names_of(system, engines));
     if let Some((user, _)) = users(system, engines).find(|(_, hold)| hold.is_none()) {
@@ -54,7 +54,7 @@ pub(super) fn engines(system: &Resolved, engines: &[usize]) -> Option<String> {
     servers.find_map(|server| unknown_to(system, *server, engines))
 }
 
-/// Why nobody knows how long the server `task` waits for `engines`, or others for it.
+/// The reason why the time that the server `task` waits for `engines`, or that others wait for it, is unknown.
 fn unknown_to(system: &Resolved, task: usize, engines: &[usize]) -> Option<String> {
     let server = &system.tasks[task].name;
     let lock = words_of(&names_of(system, engines));
@@ -92,7 +92,8 @@ pub(super) fn protocol(system: &Resolved, pool: usize) -> Protocol {
     }
 }
 
-/// Why nobody knows how long jobs wait for tokens of the pool with this number, or servers do, engines that are held with them apart.
+/// The reason why the time that jobs or servers wait for tokens of the pool with this number is unknown, apart from engines that
+/// are held with them.
 pub(super) fn tokens(system: &Resolved, pool: usize) -> Option<String> {
     let lock = format!("pool `{}`", system.pools[pool].0);
     let users = || users_of(system, pool);
@@ -107,7 +108,7 @@ pub(super) fn tokens(system: &Resolved, pool: usize) -> Option<String> {
     })
 }
 
-/// Why nobody knows how long jobs wait for engines that are held with tokens of the pool with this number.
+/// The reason why the time that jobs wait for engines that are held with tokens of the pool with this number is unknown.
 pub(super) fn engines_within(system: &Resolved, pool: usize) -> Option<String> {
     let uses = system.engine_users.iter().zip(&system.engine_holds);
     let mut within = uses.filter(|(_, hold)| hold.is_some_and(|hold| hold.tokens >> pool & 1 != 0));

@@ -1,6 +1,7 @@
 //! The verdict on each task of a cluster: the conditions of its proof that do not hold, each with where it comes from.
 //!
-//! All who say that a task is proved ask here. `admission` of the manifest has no part in it: it decides whether a system is built of which not all is proved.
+//! All code that calls a task proved asks here. `admission` of the manifest has no part in it: it decides whether a system with
+//! unproved tasks is built.
 
 use fusee_abi::image::release;
 use fusee_sched_analysis::Report;
@@ -23,7 +24,7 @@ pub enum Origin {
     Response,
     /// Releases may find no place in its queue.
     Backlog,
-    /// Others may do what they do not say, and nothing enforces it.
+    /// Others may do more than they declare, and nothing enforces the declarations.
     Others,
 }
 
@@ -37,8 +38,8 @@ pub struct Missing {
 }
 
 impl Study {
-    /// The conditions of the proof that the task with this index among the cluster's misses no deadline, whatever others do, which do not hold. `report`
-    /// and `blocked` are what [`Study::analyse`] says.
+    /// The conditions that do not hold, of the proof that the task with this index among the cluster's misses no deadline for any
+    /// behaviour of others. `report` and `blocked` are the results of [`Study::analyse`].
     #[must_use]
     pub fn missing(&self, index: usize, report: &Report, blocked: &[Blocked]) -> Vec<Missing> {
         let missing = |origin: Origin, why: &str| Missing { origin, why: why.to_owned() };
@@ -58,7 +59,7 @@ impl Study {
         found
     }
 
-    /// Whether the task with this index among the cluster's misses no deadline, whatever others do.
+    /// Whether the task with this index among the cluster's misses no deadline for any behaviour of others.
     #[must_use]
     pub fn is_proved(&self, index: usize, report: &Report, blocked: &[Blocked]) -> bool {
         self.missing(index, report, blocked).is_empty()
@@ -81,7 +82,7 @@ impl Study {
         (queued > backlog).then_some((queued, backlog))
     }
 
-    /// Why the budget of the task with this index may run dry while others wait for what it holds, if it may.
+    /// The reason why the budget of the task with this index may run dry while others wait for an object that it holds, if it may.
     #[must_use]
     pub fn too_small(&self, index: usize, blocked: &[Blocked]) -> Option<Reason> {
         let own = &blocked[index];
@@ -97,7 +98,7 @@ impl Study {
         })
     }
 
-    /// Whose budget may run dry while the task with this index waits for it, in words.
+    /// The tasks whose budgets may run dry while the task with this index waits for them, in words.
     fn runs_dry(&self, index: usize, blocked: &[Blocked]) -> Option<String> {
         let is_dry = (0..blocked.len()).any(|task| !self.is_covered(task, &blocked[task]));
         if !is_dry && self.elsewhere.is_none() {
@@ -117,7 +118,7 @@ impl Study {
         let locks = &self.locks;
         let engines = locks.engines.iter().map(|one| one.users.iter().map(|user| user.task).collect());
         let pools = locks.pools.iter().map(|one| one.sections.iter().map(|section| section.task).collect());
-        // A server shares its locks for those who call it.
+        // A server shares its locks for its callers.
         let servers = locks.servers.iter().map(|one| one.callers.iter().map(|caller| caller.task).chain(one.task));
         let mut groups: Vec<Vec<usize>> = engines.chain(pools).collect();
         // Servers may call each other: one group.
@@ -136,7 +137,7 @@ impl Study {
 }
 
 impl Study {
-    /// Why nothing is known of those who share something with this cluster, `name`, if that is so.
+    /// The reason why nothing is known of tasks that share something with this cluster, `name`, if that is so.
     pub(crate) fn doubt(&self, name: &str, found: &Analysis) -> Option<String> {
         let (report, blocked) = match found {
             Ok(found) => found,

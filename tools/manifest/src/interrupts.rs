@@ -1,10 +1,10 @@
 //! Interrupts of devices, for the analysis: how often their top halves hit a cluster, and which bottom halves come before one's own.
 //!
-//! A line leads to one CPU, whoever uses the device. How often it fires follows from what clients declare: an operation ends
-//! with one interrupt, a hold is one operation, and a job has as many holds as `times` says. If a client of the
-//! device does not say so, or has no jobs, nobody knows.
+//! A line leads to one CPU, for all users of the device. The rate of its interrupts follows from the declarations of clients: an
+//! operation ends with one interrupt, a hold is one operation, and a job has as many holds as `times` states. If a client of the
+//! device does not declare this, or has no jobs, the rate is unknown.
 //!
-//! Not here: what a top half takes (`fusee_sched_analysis::overheads`).
+//! Not here: the time of a top half (`fusee_sched_analysis::overheads`).
 
 use fusee_abi::image::{self, class};
 use fusee_accel_contract::timing::MODERATION;
@@ -16,8 +16,8 @@ use crate::admission::{self, Study, Undeclared};
 use crate::resolve::{DeclaredHold, Resolved};
 
 impl Study {
-    /// Counts the interrupts of devices that hit the CPUs of this cluster, which has this index. To be called if paths of the kernel
-    /// take time; those whose number nobody knows become [`Study::undeclared`], and those that nothing holds back
+    /// Counts the interrupts of devices that hit the CPUs of this cluster, which has this index. To be called if paths of the
+    /// kernel take time. Interrupts of an unknown number become [`Study::undeclared`], and those without a limit
     /// [`Study::unenforced`].
     pub fn count_interrupts(&mut self, system: &Resolved, index: usize) {
         let cpus = system.clusters[index].1.cpus;
@@ -38,10 +38,10 @@ impl Study {
         self.doubt_interrupts(system, index);
     }
 
-    /// Finds what has the cluster's CPUs interrupted as often as it likes.
+    /// Finds the sources that interrupt the cluster's CPUs without a limit.
     ///
-    /// - A timer interrupt that ends a wait comes to the CPU that keeps the cluster's time, whatever runs there. On one CPU a task has to
-    ///   run to ask for the next one; on several it may do so again and again while another is interrupted.
+    /// - A timer interrupt that ends a wait comes to the CPU that keeps the cluster's time, whatever thread runs there. On one CPU
+    ///   a task has to run to ask for the next one; on several it may do so again and again while another is interrupted.
     /// - A client of a device may have it work in more and shorter operations than it says, while it holds an engine; each ends with an
     ///   interrupt.
     pub fn doubt_interrupts(&mut self, system: &Resolved, index: usize) {
@@ -77,7 +77,7 @@ impl Study {
     }
 }
 
-/// Who raises the interrupt with this number how often; or why nobody knows.
+/// The sources of the interrupt with this number, and their rates; or the reason why these are unknown.
 fn raised(system: &Resolved, number: usize) -> Result<Vec<Interrupting>, String> {
     let is_its = |engine: u32| system.engines[engine as usize].1.interrupt_plus_one as usize == number + 1;
     if !(0..system.engines.len() as u32).any(is_its) {
@@ -108,13 +108,13 @@ fn raised(system: &Resolved, number: usize) -> Result<Vec<Interrupting>, String>
     }
     let is_shared = |user: &image::EngineUser| is_its(user.engine);
     if system.shared_users.iter().any(is_shared) {
-        // As seldom as the device lets them, whoever has done how much.
+        // The device's own moderation limits the rate, for any amount of work of its clients.
         sources.push(Interrupting { times: 1, period: Nanoseconds(MODERATION), pending: 1 });
     }
     Ok(sources)
 }
 
-/// What clients without the lock of one of `engines` make those wait for who have it.
+/// The delay that clients without the lock of one of `engines` cause for holders of it.
 pub(crate) fn shared(system: &Resolved, engines: &[usize]) -> Shared {
     let take_back = engines.iter().map(|engine| system.engine_take_backs[*engine]).max().unwrap_or_default();
     // Completions of any engine of the device wake its driver.
@@ -125,7 +125,8 @@ pub(crate) fn shared(system: &Resolved, engines: &[usize]) -> Shared {
     }
 }
 
-/// What the driver does for clients without locks of the device of `engine`, if there are some: as long as the longest end of an operation.
+/// The driver's work for clients without locks of the device of `engine`, if there are some: as long as the longest end of an
+/// operation.
 fn notice(system: &Resolved, engine: usize) -> Option<Nanoseconds> {
     let device_of = |engine: usize| system.engine_places[engine].map(|(device, _)| device);
     let device = device_of(engine)?;
@@ -136,9 +137,9 @@ fn notice(system: &Resolved, engine: usize) -> Option<Nanoseconds> {
     })
 }
 
-/// What the ends of operations of other engines take that a driver may serve before one of `engines`, whose users are these: of
-/// as many as there are others of the device, and less than can work at the same time if tokens of the device are needed
-/// (Elliott 2015, 4.48 and 4.50: `min(lambda, rho) - 1`).
+/// The ends of operations of other engines that a driver may serve before one of `engines`, which has these users. Their number is
+/// that of the other engines of the device, and less than can work at the same time if tokens of the device are needed (Elliott
+/// 2015, 4.48 and 4.50: `min(lambda, rho) - 1`).
 pub(crate) fn other_completions(system: &Resolved, engines: &[usize], holds: &[(usize, DeclaredHold)]) -> Nanoseconds {
     let device_of = |engine: usize| system.engine_places[engine].map(|(device, _)| device);
     let others = |engine: usize| {

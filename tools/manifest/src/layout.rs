@@ -20,7 +20,7 @@ pub const STACK_TOP: u64 = 0x7000_0000;
 pub const STACK_MAX: u64 = STACK_TOP - INITIAL - 0x0100_0000;
 /// The first region; each starts at a boundary of its own, at the same address in all tasks.
 pub const REGIONS: u64 = 0x8000_0000;
-/// Boundary of regions: what one last-level translation table covers.
+/// Boundary of regions: the span of one last-level translation table.
 pub const REGION_STEP: u64 = 2 << 20;
 /// The largest region that can be lent: its place has a table for each step, which are changed in one trap.
 pub const LENT_MAX: u64 = 4 * REGION_STEP;

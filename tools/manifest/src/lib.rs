@@ -1,8 +1,8 @@
 //! System manifests: read, checked, resolved to indices, packed for the kernel; and traces, read back.
 //!
-//! [`Manifest::read`] does all checking; what it returns can be simulated or, with programs, packed. Each
-//! mistake comes with its line, and the reason is an enum ([`Reason`]): text is made at the edge. All mistakes of a
-//! stage are found at once: syntax, schema, copies of tasks, resolution, admission.
+//! [`Manifest::read`] does all checking; its result can be simulated or, with programs, packed. Each mistake comes with its line,
+//! and the reason is an enum ([`Reason`]): text is made at the edge. All mistakes of a stage are found at once: syntax, schema,
+//! copies of tasks, resolution, admission.
 //!
 //! ```text
 //! manifest.toml -> read -> schema -> resolve -> pack -> bytes for the kernel
@@ -17,7 +17,7 @@
 //! 2. No physical page is given out twice, except through one region that several tasks name.
 //! 3. No page is both writable and executable.
 //!
-//! Not here: building programs and running QEMU (`tools/host`), what records mean (`kernel/abi`).
+//! Not here: building programs and running QEMU (`tools/host`), the meaning of records (`kernel/abi`).
 #![forbid(unsafe_code)]
 
 pub mod admission;
@@ -59,11 +59,11 @@ pub use schema::{Arbiter, Panic, Profile};
 pub struct Manifest {
     /// Where it was read from.
     pub file: PathBuf,
-    /// What was read.
+    /// The text of the manifest.
     pub text: String,
     /// The system, with all names resolved.
     pub system: Resolved,
-    /// What tests expect of it.
+    /// The expectations of tests.
     pub expectations: Option<Expectations>,
     /// The line that names each binary first.
     binary_lines: BTreeMap<String, usize>,
@@ -172,7 +172,8 @@ impl Manifest {
         pack::pack(&self.system, None, options).map_err(|reason| self.at_binary(reason))
     }
 
-    /// Where the reason is, if it is about a binary: the line that names it first. For what is found out after the manifest was read.
+    /// The place of the reason, if it is about a binary: the line that names it first. Serves reasons that are found after the
+    /// manifest was read.
     #[must_use]
     pub fn at_binary(&self, reason: Reason) -> ManifestError {
         let line = reason.binary().and_then(|binary| self.line_of_binary(binary)).unwrap_or(0);

@@ -15,7 +15,7 @@ use crate::schema::Panic;
 /// Programs by the names the manifest uses: `package/binary`, the path of an ELF file, or a package's firmware.
 pub type Binaries = BTreeMap<String, Vec<u8>>;
 
-/// What is decided when a system is run, not when it is written.
+/// The choices of a run, which the manifest does not have.
 #[derive(Clone, Copy, Debug)]
 pub struct PackOptions {
     /// Distance between the CPUs the kernel uses.
@@ -47,7 +47,7 @@ impl PackedSystem {
     /// The system, as the kernel reads it.
     ///
     /// # Panics
-    /// Never: what was packed here can be parsed.
+    /// Never: the bytes packed here can be parsed.
     #[must_use]
     pub fn system(&self) -> System<'_> {
         System::parse(self.bytes()).unwrap_or_else(|error| panic!("what was packed cannot be read: {error:?}"))
@@ -157,8 +157,8 @@ impl<'a> Packer<'a> {
         Ok(())
     }
 
-    /// Maps the segments of a program: what is only read in place, what is written from the pool.
-    /// A task with several lives copies that itself at the beginning of each, as `entries` tell it.
+    /// Maps the segments of a program: read-only ones in place, written ones from the pool. A task with several lives copies the
+    /// written ones itself at the beginning of each, by `entries`.
     fn program(
         &mut self,
         index: usize,
@@ -176,7 +176,7 @@ impl<'a> Packer<'a> {
             let at = match self.shared.get(&(name, segment.address)) {
                 Some(at) => *at,
                 None => {
-                    // The file may hold less than the memory; what is mapped in place needs all of it.
+                    // The file may hold less than the memory; a segment mapped in place needs all of it.
                     let mut data = segment.data.to_vec();
                     if !segment.writable {
                         data.resize(segment.bytes as usize, 0);
@@ -227,7 +227,7 @@ impl<'a> Packer<'a> {
             // Filled with zeros: the device and its client count submitted commands from there.
             self.map(user.task as usize, mapping::READ | mapping::FILL | how, user.address, user.doorbell, PAGE);
         }
-        // Those that a sharer decides on are there once more, and have shadows.
+        // Doorbells that a sharer decides on are there once more, and have shadows.
         for index in 0..self.system.engines.len() {
             let Some(endpoint) = self.system.engines[index].1.sharer_plus_one.checked_sub(1) else { continue };
             let server = self.system.endpoints[endpoint as usize].1.server as usize;

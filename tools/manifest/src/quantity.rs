@@ -64,7 +64,7 @@ fn with_unit(text: &str, units: &[(&str, u64)]) -> Option<u64> {
     units.iter().find(|(name, _)| *name == unit).and_then(|(_, factor)| number.checked_mul(*factor))
 }
 
-/// What `text` is in a unit in which it is a whole number, if it is one with a decimal point: `1500us` for `1.5ms`.
+/// The text in a unit in which it is a whole number, if `text` has a decimal point: `1500us` for `1.5ms`.
 fn without_point(text: &str, units: &[(&str, u64)]) -> Option<String> {
     let (whole, rest) = text.split_once('.')?;
     let end = rest.find(|c: char| !c.is_ascii_digit())?;

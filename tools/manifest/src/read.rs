@@ -1,7 +1,7 @@
-//! From text to tables: all that is no TOML, or not what the schema wants, with its place.
+//! Reading of text into tables: everything that is no TOML or does not fit the schema is reported, with its place.
 //!
-//! The parser and the derived code stop at their first mistake each. So a value that is not understood is taken out of the tables,
-//! and what remains is tried again, until all is understood.
+//! The parser and the derived code stop at their first mistake each. So a value with a mistake is taken out of the tables, and the
+//! remaining tables are tried again, until no mistake is left.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -16,7 +16,8 @@ use crate::schema::File;
 /// A mistake and its place in the text.
 pub(crate) type Mistake = (Range<usize>, Reason);
 
-/// Reads `text`; or all mistakes of the first stage that has some: what is no TOML, what the schema does not know.
+/// Reads `text`; or returns all mistakes of the first stage that has some: text that is no TOML, or entries that are not in the
+/// schema.
 pub(crate) fn read(text: &str, line_of: impl Fn(usize) -> usize) -> Result<File, Vec<Mistake>> {
     let (mut root, errors) = DeTable::parse_recoverable(text);
     if !errors.is_empty() {
@@ -33,7 +34,7 @@ pub(crate) fn read(text: &str, line_of: impl Fn(usize) -> usize) -> Result<File,
     }
 }
 
-/// What is wrong with tables.
+/// The mistakes in tables.
 #[derive(Default)]
 struct Found {
     mistakes: Vec<Mistake>,
@@ -42,7 +43,7 @@ struct Found {
 }
 
 impl Found {
-    /// Takes out of `root` what is not understood, until all else is.
+    /// Takes entries with mistakes out of `root`, until the rest can be read.
     fn look(&mut self, root: &mut Spanned<DeTable<'_>>) -> Option<File> {
         loop {
             let error = match File::deserialize(Deserializer::from(root.clone())) {
@@ -107,8 +108,8 @@ impl Found {
     }
 }
 
-/// What the parser found: of each section the first key that is there twice, as a second section of a name has many; and the first
-/// other mistake, as what comes after it may follow from it.
+/// The mistakes of the parser: from each section the first key that is there twice, as a second section of a name has many; and the
+/// first other mistake, as later ones may follow from it.
 fn syntax(text: &str, mut errors: Vec<Error>, line_of: impl Fn(usize) -> usize) -> Vec<Mistake> {
     let mut mistakes = Vec::new();
     let mut sections = BTreeSet::new();
@@ -130,7 +131,7 @@ fn syntax(text: &str, mut errors: Vec<Error>, line_of: impl Fn(usize) -> usize) 
     mistakes
 }
 
-/// The key at `second`, and where its table has it first: beside what is there if the second one is called otherwise.
+/// The key at `second`, and the first place of it in its table. The table is read once more with the second key renamed.
 fn first_of(text: &str, second: &Range<usize>) -> Option<(String, usize)> {
     const OTHERWISE: &str = "_the_second_one_";
     fn beside(table: &DeTable<'_>, key: &str) -> Option<usize> {
@@ -145,8 +146,8 @@ fn first_of(text: &str, second: &Range<usize>) -> Option<(String, usize)> {
     Some((key.to_owned(), beside(root.get_ref(), key)?))
 }
 
-/// Takes out of `table`, which is at `at`, what is at `place`: an entry whose key or value that is, or a list with such an item. Says
-/// of which table it was, and its key.
+/// Takes the entry at `place` out of `table`, which is at `at`: an entry with this key or value, or a list with such an item.
+/// Returns the range of its table, and its key.
 fn remove(table: &mut DeTable<'_>, at: Range<usize>, place: &Range<usize>) -> Option<(Range<usize>, String)> {
     let is_in = |value: &Spanned<DeValue<'_>>| {
         let span = value.span();

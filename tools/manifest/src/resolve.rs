@@ -6,11 +6,12 @@
 //! Here are the tables that are read first, from clusters to regions, and scripts. In the order in which they are read:
 //!
 //! - tasks ([`reservations`])
-//! - devices, engines, pools ([`accelerators`]), and who advises those ([`advice`])
-//! - what tasks are given ([`handles`]), whose clients they are ([`users`]), what devices reach ([`streams`]), and what has one end only ([`ends`])
+//! - devices, engines, pools ([`accelerators`]), and the advisers of pools ([`advice`])
+//! - the handles of tasks ([`handles`]), their roles as clients ([`users`]), the reach of devices ([`streams`]), and objects that
+//!   have one end only ([`ends`])
 //! - how clients without a lock share ([`groups`])
 //! - which nodes of graphs begin early ([`early`])
-//! - how long budgets must be ([`paths`]), and what tasks say of their locks ([`uses`])
+//! - the shortest budgets ([`paths`]), and the declarations of tasks on their locks ([`uses`])
 //! - whether all that is accepted ([`verdict`])
 //!
 //! Mistakes are collected ([`mistakes`]): the first of each object, of all objects.
@@ -86,11 +87,11 @@ pub struct Resolved {
     pub start: u64,
     /// Whether engine locks are enforced.
     pub managed: bool,
-    /// What its kernel keeps in the trace.
+    /// The level of the kernel's trace.
     pub trace: Level,
-    /// What a kernel does that has panicked.
+    /// The behaviour of a kernel after a panic.
     pub panic: Panic,
-    /// Whether what is not proved is refused, not warned of.
+    /// Whether unproved tasks are refused, not only warned of.
     pub is_strict: bool,
     /// Clusters, in order of their indices; so are all others.
     pub clusters: Vec<(String, image::Cluster)>,
@@ -106,13 +107,13 @@ pub struct Resolved {
     pub kick: Option<usize>,
     /// Engines.
     pub engines: Vec<(String, image::Engine)>,
-    /// Who uses which engine.
+    /// The users of each engine with its lock.
     pub engine_users: Vec<image::EngineUser>,
-    /// Who uses which engine without its lock.
+    /// The users of each engine without its lock.
     pub shared_users: Vec<image::EngineUser>,
-    /// Of each of those with a lock how often and how long, if it says so.
+    /// For each user with a lock its holds, by number and length, if it declares them.
     pub engine_holds: Vec<Option<DeclaredHold>>,
-    /// For each engine what the end of an operation takes, and how much longer it is if it hangs.
+    /// For each engine the time of the end of an operation, and its increase if the operation hangs.
     pub engine_ends: Vec<(Nanoseconds, Nanoseconds)>,
     /// For each engine how long a job waits, at most, until clients without a lock have it no more; zero: there are none.
     pub engine_take_backs: Vec<Nanoseconds>,
@@ -121,25 +122,25 @@ pub struct Resolved {
     pub engine_shadows: Vec<u64>,
     /// For each engine its device and its number there, if it belongs to one.
     pub engine_places: Vec<Option<(usize, EngineIndex)>>,
-    /// For each engine that is one user's part of an engine whose device decides: what that is called.
+    /// For each engine that is one user's part of an engine whose device decides: the name of the whole engine.
     pub arbitrated: Vec<Option<String>>,
     /// Pools of tokens.
     pub pools: Vec<(String, image::Pool)>,
-    /// Who uses which pool.
+    /// The users of each pool.
     pub pool_users: Vec<image::PoolUser>,
-    /// Who says how long it has a token, the holds of engines apart: task, pool, CPU time.
+    /// The users that declare how long they have a token, the holds of engines apart: task, pool, CPU time.
     pub sections: Vec<(usize, usize, Nanoseconds)>,
     /// For each task how long a job suspends itself at most, operations apart.
     pub suspends: Vec<Nanoseconds>,
     /// For each task whether others may rely on what it declares: it is hard, so its own proof rests on it, or the manifest trusts it.
     pub keeps_word: Vec<bool>,
-    /// Who says how often it calls, or waits for requests: task, endpoint, times.
+    /// The tasks that declare how often they call, or wait for requests: task, endpoint, times.
     pub calls: Vec<(usize, usize, u32)>,
-    /// Who says that it waits for a notification: task, notification.
+    /// The tasks that declare a wait for a notification: task, notification.
     pub waits: Vec<(usize, usize)>,
     /// The task that gives others further lives.
     pub supervisor: Option<usize>,
-    /// What it does for each task that it watches.
+    /// The supervisor's policy for each task that it watches.
     pub policies: Vec<Policy>,
     /// Interrupts.
     pub interrupts: Vec<(String, image::Interrupt)>,
@@ -153,7 +154,8 @@ pub struct Resolved {
     pub dma_faults: Option<u64>,
     /// Handles of all tasks.
     pub handles: Vec<image::Handle>,
-    /// Mappings of regions, and of what those devices reach. Binaries, stacks, environments and doorbells join them when packed.
+    /// Mappings of regions, and of the memory that those devices reach. Binaries, stacks, environments and doorbells join them when
+    /// packed.
     pub mappings: Vec<image::Mapping>,
     /// Accelerators.
     pub devices: Vec<Device>,
@@ -161,9 +163,9 @@ pub struct Resolved {
     pub pool_next: u64,
     /// Graphs of tasks.
     pub graphs: Vec<Graph>,
-    /// For each cluster why nothing is proved of those who share something with it, if that is so.
+    /// For each cluster the reason why nothing is proved of tasks that share something with it, if that is so.
     pub doubts: Vec<Option<String>>,
-    /// What is doubtful, but allowed by the manifest.
+    /// Doubtful entries that the manifest allows.
     pub warnings: Vec<String>,
 }
 
@@ -176,7 +178,7 @@ pub struct Task {
     pub binary: String,
     /// Its script; empty if it has none.
     pub script: Vec<Step>,
-    /// What the simulator runs in place of its program; empty if nothing is said.
+    /// The script that the simulator runs in place of the program; empty if there is none.
     pub model: Vec<Step>,
     /// Cluster it starts in.
     pub cluster: u32,
@@ -188,9 +190,9 @@ pub struct Task {
     pub sleeps_inside: bool,
     /// Bytes of its stack.
     pub stack: u64,
-    /// What its environment page will say.
+    /// The entries of the task's environment page.
     pub environment: Vec<Entry>,
-    /// What follows its end.
+    /// The policy after the task's end.
     pub supervision: Supervision,
 }
 
@@ -236,7 +238,7 @@ impl Device {
     }
 }
 
-/// One accelerator: where its pages lie, and whose context is whose.
+/// One accelerator: the places of its pages, and the clients of its contexts.
 #[derive(Clone, Debug)]
 pub struct Device {
     /// Its name.
@@ -244,15 +246,15 @@ pub struct Device {
     /// Its firmware: name of the package; and if a device of the engine CPU has kernels, behind a `+` for each of these devices, the package of its kernels,
     /// or nothing. See [`Device::kernels`]. `None`: it runs none.
     pub firmware: Option<String>,
-    /// What of the board does the work; `None`: it is the engine CPU, by the device model.
+    /// The part of the board that does the work; `None`: it is the engine CPU, by the device model.
     pub processor: Option<Processor>,
     /// The file beside the manifest with times of its kernels.
     pub time_file: Option<String>,
-    /// What a block takes of kernels whose authors do not know: identity, class, nanoseconds. `None`: that is measured.
+    /// The time of a block, for kernels whose authors do not know it: identity, class, nanoseconds. `None`: that is measured.
     pub times: Option<Vec<(u32, u32, u64)>>,
     /// Task that drives it; its context is 0.
     pub driver: usize,
-    /// First physical address after the memory of regions, which is what the device may reach.
+    /// First physical address after the memory of regions, which the device may reach.
     pub system_end: u64,
     /// Physical address of the ring pages made for clients that bring none of their own.
     pub rings: u64,
@@ -268,13 +270,13 @@ pub struct Device {
     pub preemptible: bool,
     /// How many contexts it has.
     pub size: Contexts,
-    /// Whose command an engine runs next, of clients without its lock.
+    /// The rule for the next command on an engine, among clients without its lock.
     pub arbiter: schema::Arbiter,
     /// Tasks with other weights than 1, where that is by weight.
     pub weighed: Vec<(usize, u8)>,
     /// Nanoseconds by which a command takes longer after one of another context.
     pub switch: u32,
-    /// Whether it counts what each context has.
+    /// Whether the device counts the work of each context.
     pub counters: bool,
     /// SMs of its execution engine; zero: it does one command at a time.
     pub sms: u8,
@@ -288,7 +290,7 @@ pub struct Device {
     pub memory_bytes: u64,
     /// The ways of its copies, by device: from memory of that one, and from and to memory of the board by its own number.
     pub ways: Vec<Slowdown>,
-    /// What its driver and its clients are given of it, by name: regions.
+    /// The regions of the device that its driver and its clients get, by name.
     given: Vec<(&'static str, usize)>,
     /// Task of each context, the driver first.
     pub contexts: Vec<usize>,
@@ -296,10 +298,11 @@ pub struct Device {
     pub line: u32,
 }
 
-/// What of the board does an accelerator's work: a processor beside those that the kernel runs on, or a device that does what its driver tells it.
+/// The part of the board that does an accelerator's work: a processor beside those that the kernel runs on, or a device that works
+/// on commands of its driver.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Processor {
-    /// What the board calls it.
+    /// The name of the processor on the board.
     pub name: String,
     /// Where its program lies; `None`: it runs none.
     pub program: Option<Program>,
@@ -357,7 +360,7 @@ pub(crate) fn read_times(file: &mut schema::File, folder: &Path) {
     }
 }
 
-/// Another policy and other clusters than the file says: what `--policy` and `--clusters` ask for.
+/// Changes the policy and the clusters of the file to those of `--policy` and `--clusters`.
 pub(crate) fn vary(file: &mut schema::File, variant: &Variant) {
     file.measures = variant.measures;
     let place = file.system.cpus.span();
@@ -401,8 +404,7 @@ pub(crate) fn vary(file: &mut schema::File, variant: &Variant) {
     }
 }
 
-/// Gives each task, by (time, period), a cluster: worst fit, by decreasing utilisation. What takes no time goes
-/// to the first.
+/// Gives each task, by (time, period), a cluster: worst fit, by decreasing utilisation. Tasks without a time go to the first.
 fn worst_fit(shares: &[(u64, u64)], sizes: &[u32]) -> Vec<usize> {
     let parts = |(time, period): (u64, u64)| u128::from(time) * 1_000_000_000 / u128::from(period);
     let mut left: Vec<i128> = sizes.iter().map(|size| i128::from(*size) * 1_000_000_000).collect();
@@ -425,8 +427,8 @@ fn worst_fit(shares: &[(u64, u64)], sizes: &[u32]) -> Vec<usize> {
 pub struct Variant {
     /// The policy of all clusters.
     pub policy: Option<PolicyName>,
-    /// Numbers of CPUs of the clusters `c0`, `c1` and so on, which replace those of the manifest. Tasks are
-    /// spread over them, worst fit, by decreasing utilisation; what has no utilisation goes to the first.
+    /// Numbers of CPUs of the clusters `c0`, `c1` and so on, which replace those of the manifest. Tasks are spread over them, worst
+    /// fit, by decreasing utilisation; tasks without a utilisation go to the first.
     pub clusters: Option<Vec<u32>>,
     /// The board, in place of the manifest's.
     pub board: Option<String>,
@@ -437,7 +439,7 @@ pub struct Variant {
 }
 
 impl std::fmt::Display for Variant {
-    /// `FL.2-1`: what is added to the system's name; nothing if nothing is varied.
+    /// `FL.2-1`: the addition to the system's name; nothing if nothing is varied.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let clusters = self.clusters.as_ref();
         let sizes = clusters.map(|sizes| sizes.iter().map(u32::to_string).collect::<Vec<_>>().join("-"));
@@ -535,12 +537,12 @@ pub(crate) fn resolve(file: &schema::File, graphs: Vec<Graph>) -> Result<Resolve
     }
 }
 
-/// What a region is.
+/// The kind of a region.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum RegionKind {
     /// Memory of tasks.
     Memory,
-    /// The same, of which no cache keeps anything.
+    /// Memory that no cache keeps.
     Uncached,
     /// Registers of a device: which, as its driver is told (`abi::environment::device`), or zero.
     Device(u32),
@@ -553,13 +555,13 @@ struct Resolver<'a> {
     out: Resolved,
     /// First free virtual address for regions.
     next_address: u64,
-    /// What each region is.
+    /// The kind of each region.
     region_kinds: Vec<RegionKind>,
     /// Tasks that know where a region is, and cannot reach it themselves: they need no handle.
     told: BTreeSet<(usize, usize)>,
-    /// What is wrong so far.
+    /// The mistakes so far.
     mistakes: Vec<Mistake>,
-    /// What that is about.
+    /// The objects of the mistakes.
     spoiled: BTreeSet<Of>,
 }
 
@@ -604,7 +606,7 @@ impl Resolver<'_> {
         self.test();
     }
 
-    /// What follows a panic must be possible.
+    /// Checks that the chosen end of a panic is possible.
     fn panic(&self) -> Result<(), Fail> {
         let Some(panic) = self.file.system.panic.as_ref().filter(|panic| *panic.get_ref() == Panic::Reset) else {
             return Ok(());
@@ -798,7 +800,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// `lines`: whose they are so far.
+    /// `lines`: the users of the lines so far.
     fn interrupt<'a>(
         &self,
         name: &'a Spanned<String>,
@@ -987,7 +989,7 @@ fn take_place<'a>(
     Ok(())
 }
 
-/// The CPUs of a cluster, which then are its own. `owner`: whose they are so far.
+/// The CPUs of a cluster, which then are its own. `owner`: the owners of the CPUs so far.
 fn cpus_of<'a>(
     name: &'a Spanned<String>,
     cluster: &schema::Cluster,
@@ -1101,7 +1103,7 @@ impl Resolver<'_> {
 }
 
 impl Resolved {
-    /// The task whose a reservation is, if there is such a reservation.
+    /// The task that owns a reservation, if there is such a reservation.
     #[must_use]
     pub fn owner(&self, reservation: usize) -> Option<usize> {
         self.reservations.get(reservation).map(|one| one.task as usize)

@@ -74,7 +74,7 @@ pub struct File {
     pub pools: Named<Pool>,
     pub supervisor: Option<Supervisor>,
     pub test: Option<Test>,
-    /// Times of kernels are measured: what is in files is not needed.
+    /// Times of kernels are measured: the values in files are not needed.
     #[serde(skip)]
     pub measures: bool,
 }
@@ -83,7 +83,7 @@ pub struct File {
 #[serde(deny_unknown_fields)]
 pub struct System {
     pub name: Spanned<String>,
-    /// What runs of another policy or other clusters add to it.
+    /// The addition to the name for runs of another policy or other clusters.
     #[serde(skip)]
     pub variant: String,
     pub board: Spanned<String>,
@@ -102,13 +102,13 @@ pub struct System {
     pub distance: Option<Spanned<Vec<Vec<Spanned<u32>>>>>,
 }
 
-/// What the kernel keeps in its trace.
+/// The events that the kernel keeps in its trace.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "kebab-case")]
 pub enum Trace {
     /// Nothing.
     Off,
-    /// What a run is judged by.
+    /// The events by which a run is judged.
     Marks,
     /// Each decision.
     #[default]
@@ -117,7 +117,7 @@ pub enum Trace {
     Full,
 }
 
-/// What a kernel does that has panicked, and has said so.
+/// The behaviour of a kernel after a panic and its message.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "kebab-case")]
 pub enum Panic {
@@ -130,7 +130,7 @@ pub enum Panic {
     Reset,
 }
 
-/// What happens to a system whose deadlines do not hold.
+/// The treatment of a system whose deadlines do not hold.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "kebab-case")]
 pub enum Admission {
@@ -155,7 +155,7 @@ pub struct Task {
     /// A program that is there already: the path of an ELF file, from the manifest's folder.
     pub elf: Option<Spanned<String>>,
     pub script: Option<Vec<Spanned<String>>>,
-    /// What the simulator runs in place of `binary`: a script of what it does and how long that takes.
+    /// The script that the simulator runs in place of `binary`: the task's operations and their times.
     pub model: Option<Vec<Spanned<String>>>,
     /// How many such tasks there are: `name1`, `name2` and so on.
     pub copies: Option<Spanned<u32>>,
@@ -172,7 +172,7 @@ pub struct Task {
     pub backlog: Option<Spanned<u32>>,
     /// How long a job suspends itself, in sum: by sleeping, and by waiting for notifications.
     pub suspends: Option<Spanned<Time>>,
-    /// Hard tasks may rely on what it declares, though nothing enforces it.
+    /// Hard tasks may rely on the task's declarations, though nothing enforces them.
     #[serde(default)]
     pub trusted: bool,
     /// It may sleep, and end its job, while it holds an engine or a token.
@@ -192,10 +192,10 @@ pub struct Task {
     pub parameters: Named<Spanned<i64>>,
     #[serde(default)]
     pub handles: Named<Spanned<String>>,
-    /// How long it holds what its handles name.
+    /// The times for which the task holds the objects that its handles name.
     #[serde(default)]
     pub uses: Named<Use>,
-    /// What follows its end.
+    /// The policy after the task's end.
     pub restart: Option<Spanned<Restart>>,
     /// It begins when another task starts it.
     pub dormant: Option<Spanned<bool>>,
@@ -204,7 +204,7 @@ pub struct Task {
     pub shares: Named<Share>,
 }
 
-/// Who is told of the ends of tasks that have the key `restart`, and gives them further lives.
+/// The task that is signalled at the ends of tasks with the key `restart`, and gives them further lives.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Supervisor {
@@ -213,11 +213,11 @@ pub struct Supervisor {
     pub dies: SupervisorDies,
 }
 
-/// What follows the end of a supervisor.
+/// The behaviour after the end of a supervisor.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "kebab-case")]
 pub enum SupervisorDies {
-    /// What follows a panic of the kernel.
+    /// The kernel panics.
     #[default]
     Panic,
     /// Nothing: tasks have no further lives from then on.
@@ -274,7 +274,7 @@ pub struct Use {
     pub commands: Option<Spanned<u32>>,
     /// How long one block of them takes on an SM, at most.
     pub block: Option<Spanned<Time>>,
-    /// The handle of the pool with whose token it is held.
+    /// The handle of the pool whose token the task has with it.
     pub within: Option<Spanned<String>>,
     /// The handle of the engine of its group that is acquired together with it.
     pub with: Option<Spanned<String>>,
@@ -295,7 +295,7 @@ pub enum Release {
     Sporadic,
 }
 
-/// What happens to a job that uses up its budget.
+/// The treatment of a job that uses up its budget.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "kebab-case")]
 pub enum Overrun {
@@ -305,7 +305,7 @@ pub enum Overrun {
     EarlyRelease,
 }
 
-/// What a budget pays for.
+/// The costs that a budget pays for.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
 pub enum Covers {
     #[default]
@@ -354,7 +354,7 @@ pub struct Region {
     /// It is the kernel's trace.
     #[serde(default)]
     pub trace: bool,
-    /// Whether caches may keep what is in it.
+    /// Whether caches may keep the contents.
     pub cached: Option<Spanned<bool>>,
     /// The device of the board that reaches it; or the SMMU, which writes DMA faults there.
     pub dma: Option<Spanned<String>>,
@@ -380,7 +380,7 @@ pub enum RegionDevice {
 #[serde(deny_unknown_fields)]
 pub struct Device {
     pub driver: Spanned<String>,
-    /// What the engine CPU runs, or a processor of the board; a device of the board without a program of its own has none.
+    /// The program of the engine CPU, or of a processor of the board; a device of the board without a program of its own has none.
     pub firmware: Option<Spanned<String>>,
     /// The processor of the board that runs the firmware, or the device that its driver makes an engine; else it is the engine CPU.
     pub device: Option<Spanned<String>>,
@@ -390,14 +390,14 @@ pub struct Device {
     pub preemptible: bool,
     /// How many contexts it has, the driver's included.
     pub contexts: Option<Spanned<usize>>,
-    /// Whose command an engine runs next, of clients without its lock.
+    /// The rule for the next command on an engine, among clients without its lock.
     pub arbiter: Option<Spanned<Arbiter>>,
-    /// Of tasks, where that is by weight.
+    /// The weights of tasks, where the choice is by weight.
     #[serde(default)]
     pub weights: Named<Spanned<u32>>,
     /// How much longer a command takes after one of another context.
     pub switch: Option<Spanned<Time>>,
-    /// Whether it counts what each context has.
+    /// Whether the device counts the work of each context.
     pub counters: Option<Spanned<bool>>,
     /// How many SMs its execution engine has,
     pub sms: Option<Spanned<u32>>,
@@ -407,15 +407,15 @@ pub struct Device {
     pub drain_limit: Option<Spanned<Time>>,
     /// Package of the kernels that its execution engine runs.
     pub kernels: Option<Spanned<String>>,
-    /// Who opens contexts of its clients without locks, if these are not open from the start.
+    /// The server that opens contexts of its clients without locks, if these are not open from the start.
     pub sessions: Option<Spanned<Sessions>>,
-    /// File beside the manifest with the times of those whose authors do not know, and what it says.
+    /// File beside the manifest with the times of kernels whose authors do not know them, and its contents.
     pub times: Option<Spanned<String>>,
     #[serde(skip)]
     pub time_table: Option<Result<TimeTable, Reason>>,
 }
 
-/// Whose command an engine runs next, of those of clients without its lock.
+/// The rule for the next command on an engine, among those of clients without its lock.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "kebab-case")]
 pub enum Arbiter {
@@ -428,18 +428,18 @@ pub enum Arbiter {
     Weighted = 2,
 }
 
-/// Who opens contexts of a device for its clients without locks, and how many may be open.
+/// The server that opens contexts of a device for its clients without locks, and how many may be open.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Sessions {
     pub endpoint: Spanned<String>,
     pub contexts: Option<Spanned<u32>>,
-    /// Of one client.
+    /// The limit for one client.
     pub each: Option<Spanned<u32>>,
 }
 
 impl Device {
-    /// What was measured of its kernels, if its file could be read.
+    /// The measurements of its kernels, if its file could be read.
     pub fn measured(&self) -> Option<&TimeTable> {
         self.time_table.as_ref()?.as_ref().ok()
     }
@@ -457,11 +457,11 @@ pub struct Engine {
     pub interrupt: Option<Spanned<String>>,
     pub watchdog: Option<Spanned<Time>>,
     pub reset_bound: Option<Spanned<Time>>,
-    /// Who says whose commands are next.
+    /// The part that chooses the next commands.
     pub arbiter: Option<Spanned<Grants>>,
-    /// What the end of an operation takes: interrupt and bottom half.
+    /// The time of the end of an operation: interrupt and bottom half.
     pub completion: Option<Spanned<Time>>,
-    /// What one command of a client without the lock takes at most, once a job asks for the engine.
+    /// The longest time of one command of a client without the lock, once a job asks for the engine.
     pub shared_longest: Option<Spanned<Time>>,
     /// The endpoint whose server decides which of these clients may store to their doorbells.
     pub sharer: Option<Spanned<String>>,
@@ -486,11 +486,11 @@ pub enum Preemption {
     Switch,
     /// Blocks run to their end.
     Drain,
-    /// The same for a while; those that have not ended by then are saved.
+    /// Blocks drain for a while; those that have not ended by then are saved.
     DrainThenSwitch,
 }
 
-/// Who says whose commands an engine works on next, of those of tasks with its lock.
+/// The part that chooses the next commands of an engine, among those of tasks with its lock.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "kebab-case")]
 pub enum Grants {
@@ -501,7 +501,7 @@ pub enum Grants {
     Device,
 }
 
-/// Clients of an engine without its lock that share what they get.
+/// Clients of an engine without its lock that share their part of it.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Group {
@@ -509,7 +509,7 @@ pub struct Group {
     /// The group that it is a part of.
     pub parent: Option<Spanned<String>>,
     pub weight: Option<Spanned<u32>>,
-    /// The task that may say who of it is let in.
+    /// The task that may choose the members that are let in.
     pub manager: Option<Spanned<String>>,
     pub within: Option<Spanned<Within>>,
 }
@@ -520,7 +520,7 @@ pub struct Group {
 pub struct Graph {
     /// The task that the clock releases.
     pub source: Spanned<String>,
-    /// From a release of the source until the last job that works on what it brings has ended.
+    /// The time from a release of the source until the end of the last job that works on its tokens.
     pub latency: Option<Spanned<Time>>,
     /// The device that some of its objects are for.
     pub device: Option<Spanned<String>>,
@@ -530,7 +530,7 @@ pub struct Graph {
     pub objects: Named<GraphObject>,
 }
 
-/// What a task writes in each of its jobs, and others read in theirs of the same number.
+/// An object that a task writes in each of its jobs, and others read in their jobs of equal number.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GraphObject {
@@ -546,7 +546,7 @@ pub struct GraphObject {
     pub overwrite: Option<Spanned<bool>>,
 }
 
-/// Which of what the jobs of a writer have written a reader reads.
+/// The versions of a writer's jobs that a reader reads.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GraphReader {
@@ -570,7 +570,7 @@ pub struct GraphEdge {
     pub initial: Option<Spanned<u32>>,
 }
 
-/// Who decides whom of a group to hold back for the benefit of others in it.
+/// The part that decides which members of a group to hold back for the benefit of others in it.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "kebab-case")]
 pub enum Within {
@@ -591,7 +591,7 @@ pub struct Pool {
     pub cluster: Option<Spanned<String>>,
     #[serde(default)]
     pub shortest: Shortest,
-    /// Whose tokens they are: the first ones of the first of these, and so on.
+    /// The devices of the tokens: the first tokens are of the first of these, and so on.
     pub devices: Option<Spanned<Vec<Spanned<String>>>>,
     #[serde(default)]
     pub advice: Option<Spanned<Advice>>,
@@ -599,7 +599,7 @@ pub struct Pool {
     pub watchdog: Option<Spanned<Time>>,
 }
 
-/// What makes a queue of a pool short.
+/// The measure for the shortest queue of a pool.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "kebab-case")]
 pub enum Shortest {
@@ -608,7 +608,7 @@ pub enum Shortest {
     Lengths,
 }
 
-/// Who advises a pool.
+/// The adviser of a pool.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "kebab-case")]
 pub enum Advice {
@@ -633,7 +633,7 @@ pub enum NamedLimit {
     CkOmlp,
 }
 
-/// What `cargo xtask test` expects of the system.
+/// The expectations of `cargo xtask test` on the system.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Test {
@@ -654,14 +654,14 @@ pub struct Test {
     pub console: Vec<String>,
     #[serde(default)]
     pub no_misses: Vec<Spanned<String>>,
-    /// What `cargo xtask run` would find wrong.
+    /// The complaints of `cargo xtask run`.
     pub verdict: Option<Vec<String>>,
     /// Tasks from which watchdogs take engines. They take none from others.
     pub taken: Option<Vec<Spanned<String>>>,
     pub seconds: Option<u64>,
-    /// What is typed at the board's serial line.
+    /// The text typed at the board's serial line.
     pub input: Option<String>,
-    /// What the screen shows when the console says that the picture stands.
+    /// The expected picture on the screen when the console reports that the picture stands.
     pub screenshot: Option<String>,
     /// The button for power is pressed again and again.
     #[serde(default)]

@@ -46,9 +46,9 @@ use crate::quantity::Time;
 pub(crate) struct Target {
     /// One of `image::kind`.
     pub kind: u32,
-    /// Value of the handle,
+    /// Value of the handle.
     pub handle: u64,
-    /// and what it allows: bits of `call::rights`.
+    /// The rights of the step: bits of `call::rights`.
     pub rights: u32,
     /// For engines: index of the engine in its device.
     pub selector: u32,

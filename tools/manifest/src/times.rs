@@ -1,6 +1,6 @@
-//! How long blocks of GPU kernels take whose authors do not know: a file beside the manifest, which a run that measures writes.
+//! The times of blocks of GPU kernels whose authors do not know them: a file beside the manifest, which a run that measures writes.
 //!
-//! Not here: what an engine does with a kernel's time (`qemu/device-model`).
+//! Not here: the use of a kernel's time by an engine (`qemu/device-model`).
 
 use std::fmt::Write;
 use std::path::Path;
@@ -10,18 +10,18 @@ use serde::Deserialize;
 
 use crate::quantity::Time;
 
-/// What was measured of the kernels of a device.
+/// The measurements of the kernels of a device.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct TimeTable {
-    /// Percent that are added to what was measured.
+    /// Percent that are added to the measured times.
     pub margin: u32,
-    /// What was, by kernel and class.
+    /// The measurements, by kernel and class.
     #[serde(default)]
     pub kernels: Vec<KernelTime>,
 }
 
-/// What was measured of the launches of a kernel that are of one class.
+/// The measurements of the launches of a kernel that are of one class.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct KernelTime {
@@ -37,9 +37,9 @@ pub struct KernelTime {
     pub longest: Time,
 }
 
-/// Percent, where nobody has said something else.
+/// Percent, where the file has no other margin.
 const MARGIN: u32 = 25;
-/// Percent at most: ten times what was measured.
+/// Percent at most: ten times the measured time.
 const MARGIN_MAX: u32 = 900;
 
 impl Default for TimeTable {
@@ -52,7 +52,7 @@ impl TimeTable {
     /// Reads the file of such a table.
     ///
     /// # Errors
-    /// What is wrong with it, in words.
+    /// The mistake in the file, in words.
     pub fn read(path: &Path) -> Result<Self, String> {
         let text = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
         Self::parse(&text)
@@ -61,7 +61,7 @@ impl TimeTable {
     /// Reads `text`.
     ///
     /// # Errors
-    /// What is wrong with it, in words.
+    /// The mistake in the text, in words.
     pub fn parse(text: &str) -> Result<Self, String> {
         let table: Self = toml::from_str(text).map_err(|error| error.to_string().trim().to_owned())?;
         if table.margin > MARGIN_MAX {
@@ -73,7 +73,7 @@ impl TimeTable {
         Ok(table)
     }
 
-    /// Takes over what was measured: in place of what stands there of the same kernel and class, or of a kernel of that name that is no more.
+    /// Takes over new measurements: in place of entries with their kernel and class, or of a kernel of that name that is no more.
     pub fn update(&mut self, measured: Vec<KernelTime>) {
         let is_new = |old: &KernelTime| {
             measured.iter().any(|new| {
@@ -86,15 +86,16 @@ impl TimeTable {
         self.kernels.sort_by(|one, other| (&one.name, one.class).cmp(&(&other.name, other.class)));
     }
 
-    /// Nanoseconds that the device takes for a block of this class: eight times what an emulated engine executed, and the margin.
+    /// Nanoseconds that the device takes for a block of this class: eight times the instructions of an emulated engine, and the
+    /// margin.
     #[must_use]
     pub fn block(&self, kernel: &KernelTime) -> u64 {
         let whole = u128::from(kernel.longest.0) * u128::from(timing::INSTRUCTION) * u128::from(100 + self.margin);
         u64::try_from(whole.div_ceil(100)).unwrap_or(u64::MAX)
     }
 
-    /// Nanoseconds that a launch of so many blocks of kernel `name` takes at most, with what it takes to start it: of one class, or of the longest that
-    /// was measured. `None`: nothing was.
+    /// Nanoseconds that a launch of so many blocks of kernel `name` takes at most, with the time to start it: of one class, or of
+    /// the longest that was measured. `None`: nothing was.
     #[must_use]
     pub fn launch(&self, name: &str, class: Option<u32>, blocks: u32) -> Option<u64> {
         let all = self.kernels.iter().filter(|kernel| kernel.name == name);

@@ -20,7 +20,7 @@ pub const GRID: u64 = 1_000_000;
 /// A decoded trace, in the order in which the kernel wrote it.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Trace {
-    /// The records of all CPUs. Of equal times those of one CPU keep their order.
+    /// The records of all CPUs. Records with equal times from one CPU keep their order.
     pub records: Vec<Record>,
     /// Records that were overwritten before they could be read.
     pub lost: u64,
@@ -46,7 +46,7 @@ impl std::fmt::Display for TraceError {
 
 impl std::error::Error for TraceError {}
 
-/// What records are sorted by: their numbers, which never put an effect before its cause; without these their times.
+/// The key for sorting records: their numbers, which never put an effect before its cause; without these their times.
 fn order(record: &Record) -> (u64, u64) {
     if record.number == 0 { (0, record.time) } else { (record.number, record.time) }
 }
@@ -92,7 +92,8 @@ impl Trace {
         Self { records, lost }
     }
 
-    /// How many records are missing that may have been written between two instants, nanoseconds. What was never seen at the end is not known.
+    /// The number of missing records that may have been written between two instants, nanoseconds. Records lost at the end are not
+    /// known.
     #[must_use]
     pub fn missing_between(&self, from: u64, until: u64) -> u64 {
         // Their times are in the order of their numbers.
@@ -104,7 +105,7 @@ impl Trace {
         gaps.map(|(one, next)| next.number.saturating_sub(one.number + 1)).sum()
     }
 
-    /// Whether its level keeps what the scheduler decides.
+    /// Whether the level of the trace keeps the decisions of the scheduler.
     #[must_use]
     pub fn has_schedule(&self) -> bool {
         self.records.iter().any(|record| record.event == Event::SwitchTo as u8)
@@ -139,7 +140,7 @@ impl Trace {
         );
         let mut amounts: BTreeMap<(Ledger, u32), u64> =
             tasks.chain(of(&[Ledger::Charged, Ledger::Throttles], system.reservations.len())).collect();
-        // Since when, whose thread and on which reservation, of each CPU.
+        // For each CPU the time since when a thread runs, the thread and its reservation.
         let mut running: BTreeMap<u8, (u64, u32, u32)> = BTreeMap::new();
         let end = self.records.last().map_or(0, |record| record.time);
         let stop = |amounts: &mut BTreeMap<_, u64>, run: Option<(u64, u32, u32)>, now: u64| {
@@ -162,7 +163,7 @@ impl Trace {
                 Some(Event::Skip) => add(Ledger::Skipped, thread, 1),
                 Some(Event::Throttle) => add(Ledger::Throttles, object, 1),
                 Some(Event::Fault) => add(Ledger::Faults, thread, 1),
-                // Of clients without a lock.
+                // The event is about clients without a lock.
                 Some(Event::EngineIdle) if record.thread == 0 => {
                     add(Ledger::SharedTime, object, u64::from(record.value) * 1_000);
                 }
@@ -219,11 +220,11 @@ pub struct Message {
     pub time: u64,
     /// The thread, index + 1.
     pub thread: u16,
-    /// What it says.
+    /// The content of the message.
     pub said: Said,
 }
 
-/// What a message says.
+/// The content of a message.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Said {
     /// By the crate `log`: level, file and line, text.
@@ -274,7 +275,7 @@ impl Trace {
     #[must_use]
     pub fn messages(&self) -> Messages {
         let mut messages = Messages::default();
-        // Of each thread and kind the latest run: whether more of it, or of what it is a part of, may come.
+        // For each thread and kind the latest run: whether more of it, or of the message that it is a part of, may come.
         let mut is_open: BTreeMap<(u16, u32), bool> = BTreeMap::new();
         for run in self.runs() {
             let (time, thread) = (run.time, run.thread);
@@ -434,7 +435,7 @@ fn subject(record: &Record, system: &Resolved) -> String {
     if wide_number || record.job == 0 { name } else { format!("{name}#{}", record.job) }
 }
 
-/// What [`Event::Trap`] calls a trap.
+/// The name of a trap in [`Event::Trap`].
 #[must_use]
 pub fn trap_name(what: u32, system: &Resolved) -> String {
     match what {
@@ -471,7 +472,7 @@ fn object_name(record: &Record, event: Event, system: &Resolved) -> String {
         | Event::EngineTaken
         | Event::EngineLost => engine(),
         Event::TokenRequest | Event::TokenTaken => pool(index),
-        // Which one, too: that it is the same is what makes it a lock.
+        // The number of the token, too: a token is a lock because the number stays equal.
         Event::TokenGrant | Event::TokenRelease => format!("{} {}", pool(index), record.value),
         Event::Call => endpoint(),
         Event::Block => match Call::from_number(u64::from(record.value)) {
@@ -519,11 +520,11 @@ pub enum Places {
     Shown,
 }
 
-/// The canonical trace: what happened in each cell of the grid, sorted, without exact times.
+/// The canonical trace: the events in each cell of the grid, sorted, without exact times.
 ///
-/// Two runs of a conformance system, one simulated and one in QEMU, give the same text. Left out are kicks,
-/// idling, interrupts, registers and ledgers; what tasks log, but for sharers; and runs and gaps shorter than a quarter of the grid, because
-/// whether a thread is switched away and back at a release depends on which CPU sees it first.
+/// Two runs of a conformance system, one simulated and one in QEMU, give equal texts. Left out are kicks, idling, interrupts,
+/// registers and ledgers; logs of tasks, but for sharers; and runs and gaps shorter than a quarter of the grid, because whether a
+/// thread is switched away and back at a release depends on which CPU sees it first.
 ///
 /// # Errors
 /// [`OffGrid`] for the first event that is more than a quarter of the grid away from a grid point.
@@ -539,7 +540,7 @@ pub fn canonical(trace: &Trace, system: &Resolved, places: Places) -> Result<Str
             return Err(OffGrid { record, by });
         }
         let object = match event {
-            // Who wakes a thread may be another in QEMU, where paths take time.
+            // The thread that wakes another may differ in QEMU, where paths take time.
             Event::Resume => String::new(),
             Event::Log => format!("{} {}", record.object, wide(&record)),
             _ => object_name(&record, event, system),

@@ -28,10 +28,10 @@ use crate::schema::{self, Arbiter, Limit, NamedLimit, Order};
 
 const _: () = assert!(image::GATE_SHUT == contract::GATE_SHUT, "the kernel stores what devices look for");
 
-/// How long a driver may take to reset an engine, at least, if nobody says; in nanoseconds.
+/// The least time that a driver may take to reset an engine, if the manifest states none; in nanoseconds.
 const RESET_BOUND: u64 = 10_000_000;
-/// After what time an engine is taken from its holder, at least, if its users do not all say how long they hold it; in nanoseconds.
-/// Whoever waits for it waits for a long time then, but not for ever.
+/// The least time after which an engine is taken from its holder, if its users do not all declare how long they hold it; in
+/// nanoseconds. A task that waits for the engine waits for a long time then, but not for ever.
 const UNSAID_WATCHDOG: u64 = 1_000_000_000;
 /// The first line of the interrupt controller that is not some CPU's own.
 const FIRST_SHARED_LINE: u32 = 32;
@@ -48,7 +48,7 @@ fn contexts(of: &str, device: &schema::Device) -> Result<Contexts, Fail> {
     Contexts::new(*number.get_ref()).ok_or_else(|| At(number.span(), range))
 }
 
-/// An engine, its device and its number there, and what the end of an operation takes.
+/// An engine, its device and its number there, and the time of the end of an operation.
 type Made = (image::Engine, Option<(usize, EngineIndex)>, Nanoseconds);
 
 impl Resolver<'_> {
@@ -139,7 +139,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// Fills in what `nothing` has nothing of.
+    /// Fills in the fields that `nothing` leaves empty.
     fn device(
         &mut self,
         name: &Spanned<String>,
@@ -176,7 +176,7 @@ impl Resolver<'_> {
             return Err(At(device.driver.span(), Reason::PlaceTaken { what, of, by }));
         }
         let place = name.span();
-        // It works on what its driver gives it.
+        // The device works on commands of its driver.
         let is_told = processor.as_ref().is_some_and(|processor| processor.program.is_none());
         let copy_engines = match &device.copy_engines {
             None if is_told => CopyEngines::None,
@@ -225,7 +225,7 @@ impl Resolver<'_> {
         {
             let entry = if program.is_some() { "reset" } else { "registers" };
             wanted.push((entry, registers.at, registers.bytes.0, RegionKind::Device(registers.kind.number())));
-            // As device memory, so that what is written is where the processor looks: it shares no cache.
+            // As device memory, so that stores reach the memory where the processor looks: it shares no cache.
             let Program { memory, memory_bytes } = program.unwrap_or(Program { memory: 0, memory_bytes: 0 });
             wanted.push(("program", memory, memory_bytes, RegionKind::Device(0)));
         }
@@ -259,7 +259,8 @@ impl Resolver<'_> {
         })
     }
 
-    /// How a device chooses among the commands of clients without locks: tasks with their weights, and what a change of context costs.
+    /// The choice of a device among the commands of clients without locks: tasks with their weights, and the cost of a change of
+    /// context.
     fn arbitration(&self, name: &Spanned<String>, device: &schema::Device) -> Result<(Vec<(usize, u8)>, u32), Fail> {
         let of = || name.get_ref().clone();
         let places = [
@@ -300,7 +301,7 @@ impl Resolver<'_> {
         Ok((weights?, switch.transpose()?.unwrap_or(0)))
     }
 
-    /// Whether a device counts what each context has: as it says, or because a server decides by that.
+    /// Whether a device counts the work of each context: as it declares, or because a server decides by that.
     fn counts(&self, name: &Spanned<String>, device: &schema::Device) -> bool {
         let mut engines = self.file.engines.0.iter().map(|(_, engine)| engine);
         let is_shared = |engine: &schema::Engine| {
@@ -414,7 +415,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// Without an interrupt nobody would hear of the completions of this device.
+    /// Without an interrupt the completions of this device would not be seen.
     fn is_heard(&self, index: usize) -> Result<(), Fail> {
         self.sound(Of::Device(index))?;
         if self.out.devices[index].line >= FIRST_SHARED_LINE {
@@ -422,7 +423,7 @@ impl Resolver<'_> {
         }
         let (name, _) = &self.file.devices.0[index];
         for (engine, (_, file)) in self.file.engines.0.iter().enumerate() {
-            // One whose device is mistyped may be meant for this one.
+            // An engine with a mistyped device may be meant for this one.
             let is_other = |device: &Spanned<String>| {
                 device.get_ref() != name.get_ref() && index_of(&self.file.devices, "device", device).is_ok()
             };
@@ -434,8 +435,8 @@ impl Resolver<'_> {
         Err(At(name.span(), Reason::Needs { what: "device", of, needs }))
     }
 
-    /// An engine with its place in a device and what its completions take. `taken`: whose the places are so far; `groups`: those
-    /// so far, with their orders.
+    /// An engine with its place in a device and the time of its completions. `taken`: the engines at the places so far; `groups`:
+    /// the groups so far, with their orders.
     fn engine<'a>(
         &mut self,
         name: &'a Spanned<String>,
@@ -455,7 +456,7 @@ impl Resolver<'_> {
             (Some(device), None) => {
                 return Err(At(device.span(), Reason::Needs { what: "device", of, needs: "an index" }));
             }
-            // Nobody would hear of its completions, nor let it go on once it has drained.
+            // Without an interrupt its completions would not be seen, and it would not go on once it has drained.
             (Some(device), Some(_)) if interrupt.is_none() => {
                 return Err(At(device.span(), Reason::Needs { what: "device", of, needs: "an interrupt" }));
             }
@@ -543,7 +544,7 @@ impl Resolver<'_> {
         place.map_or((0, 0), |(at, each)| (at * each, each))
     }
 
-    /// When engines are taken from those who hold them.
+    /// Sets the times after which engines are taken from their holders.
     pub(super) fn watchdogs(&mut self) {
         for index in 0..self.out.engines.len() {
             let result = self.sound(Of::Engine(index)).and_then(|()| self.watchdog(index));
@@ -596,7 +597,7 @@ impl Resolver<'_> {
             return Err(At(place, Reason::Needs { what: "watchdog", of: of(), needs }));
         }
         let reset_bits = RESET << number.number();
-        // Those of each user of an engine whose device decides, too: see `split`.
+        // The event bits of each user of an engine whose device decides, too: see `split`.
         if self.out.interrupts[line as usize].1.bits & (u64::MAX << RESET.trailing_zeros()) != 0 {
             let with = "event bits of its interrupt from 32 on";
             return Err(At(place, Reason::Excludes { what: "watchdog", of: of(), with }));
@@ -622,7 +623,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// Who decides on the doorbells of an engine's clients without its lock.
+    /// Sets the server that decides on the doorbells of an engine's clients without its lock.
     fn sharer(&mut self, index: usize) -> Result<(), Fail> {
         let (name, engine) = &self.file.engines.0[index];
         let of = || name.get_ref().clone();
@@ -710,7 +711,7 @@ impl Resolver<'_> {
                 let (of, with) = (self.out.devices[device].name.clone(), "clients without a lock");
                 return Err(At(place, Reason::Excludes { what: "preemption = \"drain\"", of, with }));
             }
-            // Who has no lock makes room at once: nothing is shut out.
+            // A client without a lock makes room at once: nothing is shut out.
             let excluded = [
                 ("shared_longest", engine.shared_longest.as_ref().map(Spanned::span)),
                 ("sharer", engine.sharer.as_ref().map(Spanned::span)),
@@ -738,7 +739,7 @@ impl Resolver<'_> {
             return Err(At(said.span(), Reason::Needs { what: "shared_longest", of: of(), needs }));
         }
         let Some((device, number)) = self.out.engine_places[index] else { return Ok(()) };
-        // What hangs is reset; who is trusted has nothing that hangs.
+        // Commands that hang are reset; trusted clients have none that hangs.
         let trusted = clients.iter().all(|task| self.out.keeps_word[*task as usize]);
         let reset = if trusted { 0 } else { self.out.engines[index].1.reset_bound };
         let (completion, _) = self.out.engine_ends[index];
@@ -752,7 +753,7 @@ impl Resolver<'_> {
         Ok(())
     }
 
-    /// When tokens are taken from those who have them.
+    /// Sets the times after which tokens are taken from their holders.
     pub(super) fn token_watchdogs(&mut self) {
         for index in 0..self.out.pools.len() {
             let watchdog = self.sound(Of::Pool(index)).and_then(|()| self.token_watchdog(index));
@@ -781,7 +782,7 @@ impl Resolver<'_> {
         Ok(pool.watchdog.as_ref().map(|_| explicit).or(usual).unwrap_or(0))
     }
 
-    /// How long jobs may be suspended and keep their keys: for what they say they suspend themselves, and for their operations.
+    /// Sets the time that jobs may be suspended and keep their keys: their declared suspensions, and their operations.
     pub(super) fn suspensions(&mut self) {
         for reservation in &mut self.out.reservations {
             let holds = self.out.engine_users.iter().zip(&self.out.engine_holds);
@@ -798,9 +799,9 @@ impl Resolver<'_> {
         users.map(|(user, hold)| (user.task as usize, hold.map(|one| one.hold.cpu.0 + one.hold.operation.0)))
     }
 
-    /// A time after which no user, by its task and how long it says that it holds, can still hold an engine or a token if it
-    /// meets its deadlines and keeps to what it said: its longest period or deadline, and three of its holds, since the last
-    /// may go on after the job. `None`: some user says nothing.
+    /// A time after which no user, by its task and its declared hold, can still hold an engine or a token if it meets its deadlines
+    /// and keeps to its declaration: its longest period or deadline, and three of its holds, since the last may go on after the
+    /// job. `None`: some user declares nothing.
     pub(super) fn usual_watchdog(&self, users: impl Iterator<Item = (usize, Option<u64>)>) -> Option<u64> {
         let mut longest = None;
         for (task, hold) in users {
@@ -812,15 +813,15 @@ impl Resolver<'_> {
         longest
     }
 
-    /// A time after which no user can still hold `engine` that meets its deadlines and keeps to what it said: its longest
-    /// period or deadline, and three of its holds, since the last may go on after the job. If there is no such time, because one says
-    /// nothing or has all the time, a second.
+    /// A time after which no user can still hold `engine` that meets its deadlines and keeps to its declaration: its longest period
+    /// or deadline, and three of its holds, since the last may go on after the job. If there is no such time, because a user
+    /// declares nothing or has no deadline, it is a second.
     pub(super) fn engine_watchdog(&self, engine: usize) -> u64 {
         let time_of = |(task, hold): (usize, Option<u64>)| {
             let reservation = self.out.tasks[task].reservation.map(|own| &self.out.reservations[own]);
             let timed = reservation.filter(|reservation| reservation.class != class::BACKGROUND);
             let span = timed.map(|reservation| reservation.period.max(reservation.deadline));
-            // What it says it keeps to; that it meets deadlines counts only together with that.
+            // A user keeps to its declared holds; that it meets deadlines counts only together with that.
             let holds = hold.unwrap_or(0).saturating_mul(3);
             let says = span.filter(|_| hold.is_some());
             (holds.saturating_add(says.unwrap_or(0)), says.is_some())
@@ -832,7 +833,7 @@ impl Resolver<'_> {
     }
 }
 
-/// Requests in all queues of a pool together; zero if each queue has a limit of its own only. `places`: what all of these make.
+/// Requests in all queues of a pool together; zero if each queue has a limit of its own only. `places`: the sum of these limits.
 fn total_limit(of: &str, pool: &schema::Pool, places: u32) -> Result<u32, Fail> {
     let Some(total) = &pool.total_limit else { return Ok(0) };
     let of = || of.to_owned();
@@ -865,7 +866,7 @@ fn group_of<'a>(group: &'a Spanned<String>, order: u32, groups: &mut Vec<(&'a st
     Ok(index)
 }
 
-/// What blocks of a device's kernels take, as far as that was measured; `None`: that is being done.
+/// The times of blocks of a device's kernels, as far as they were measured; `None`: they are being measured.
 fn times(device: &schema::Device, measures: bool) -> Option<Vec<(u32, u32, u64)>> {
     if measures && device.times.is_some() {
         return None;

@@ -1,4 +1,4 @@
-//! Whose tokens those of a pool are, and who advises it: `devices`, `advice` and `shortest` of `[pools.NAME]`.
+//! The devices and the adviser of a pool: `devices`, `advice` and `shortest` of `[pools.NAME]`.
 
 use fusee_abi::image::{self, POOL_DEVICES, advice, measure};
 use fusee_accel::topology::Distance;
@@ -14,7 +14,7 @@ use crate::error::Reason;
 use crate::schema::{self, Advice, Shortest};
 
 impl Resolver<'_> {
-    /// What of a pool's record is about devices and advice.
+    /// The fields of a pool's record about devices and advice.
     pub(super) fn advised(&self, name: &Spanned<String>, pool: &schema::Pool) -> Result<image::Pool, Fail> {
         let devices = self.devices_of(name, pool)?;
         let advice = match pool.advice.as_ref().map(Spanned::get_ref) {
@@ -70,7 +70,7 @@ impl Resolver<'_> {
         Ok(devices)
     }
 
-    /// How far it is between two devices, there or back, whatever is farther.
+    /// The distance between two devices, there or back, whichever is farther.
     fn distance(&self, from: usize, to: usize) -> Distance {
         let device = |index: usize| &self.out.devices[index];
         if from == to {
@@ -84,7 +84,7 @@ impl Resolver<'_> {
         if is_near { Distance::Near } else { Distance::Far }
     }
 
-    /// How long each user of a pool uses a token, at most: by what it says of the pool and of engines within.
+    /// Sets the longest use of a token by each user of a pool: by its declarations for the pool and for engines within.
     pub(super) fn lengths(&mut self) {
         for index in 0..self.out.pool_users.len() {
             let length = self.length(index);

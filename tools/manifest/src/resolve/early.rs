@@ -1,7 +1,9 @@
-//! Which nodes of graphs begin early: before the releases of their jobs, behind all real-time jobs.
+//! Nodes of graphs that begin early: before the releases of their jobs, behind all real-time jobs.
 //!
-//! It is so by default wherever no bound depends on it. An early job is to others as a thread of class service that holds what it holds, once at a time. That is how the analysis counts holds by arrival, holds of tokens, and what is
-//! under way. Elsewhere it counts jobs of a task by its period, and takes each for one that has been released; a task that takes part in such a thing does not begin early.
+//! A node begins early by default wherever no bound depends on it. An early job is to others as a thread of class service that has
+//! the early job's holds, once at a time. The analysis counts holds by arrival, holds of tokens, and operations under way like
+//! this. Elsewhere it counts jobs of a task by its period, and takes each for one that has been released; a task that takes part in
+//! such a thing does not begin early.
 //!
 //! Not here: how jobs begin early (`kernel/core/src/time/early.rs`).
 

@@ -1,5 +1,5 @@
-//! What has one end only: an endpoint without a server that receives, a notification for which no task may wait, a driver without
-//! what it needs to serve its clients.
+//! Objects with one end only: an endpoint without a server that receives, a notification for which no task may wait, a driver
+//! without the handles that it needs to serve its clients.
 
 use fusee_abi::call::rights;
 use fusee_abi::image::{self, kind};
@@ -59,7 +59,7 @@ impl Resolver<'_> {
     /// A task may wait for this notification, if one may signal it.
     fn is_awaited(&self, index: usize) -> Result<(), Fail> {
         let may = |right| self.handles_to(kind::NOTIFICATION, index, right).next().is_some();
-        // Who gets a copy is not in the manifest.
+        // The receiver of a copy is not in the manifest.
         if !may(rights::SIGNAL) || may(rights::WAIT) || may(rights::GRANT) {
             return Ok(());
         }
@@ -90,7 +90,8 @@ impl Resolver<'_> {
         Ok(())
     }
 
-    /// The driver of this device has what the one of this repository asks for by name, if it is that one and there are clients.
+    /// The driver of this device has the handles that the driver of this repository asks for by name, if it is that one and there
+    /// are clients.
     fn is_served(&self, index: usize) -> Result<(), Fail> {
         self.sound(Of::Device(index))?;
         let Device { driver, size, ref contexts, ref name, .. } = self.out.devices[index];
@@ -132,7 +133,7 @@ impl Resolver<'_> {
             let is_known = |entry: &Entry| bytes == 0 || entry.physical != 0;
             let own = |entry: &Entry| self.out.handle(driver, entry.handle);
             let may = |entry: &Entry| own(entry).is_some_and(|one| one.rights & needed == needed);
-            // A task cannot wait for what it signals itself.
+            // A task cannot wait for a notification that it signals itself.
             let signals = |entry: &Entry| {
                 let bound = |one: &image::Handle| self.out.notifications[one.object as usize].1.bound_plus_one as usize;
                 kind == kind::NOTIFICATION && own(entry).is_some_and(|one| bound(one) == driver + 1)

@@ -1,4 +1,4 @@
-//! Which parts of the kernel a system needs.
+//! The parts of the kernel that a system needs.
 
 use fusee_abi::call::rights;
 use fusee_abi::image::{Supervision, advice, feature, kind};

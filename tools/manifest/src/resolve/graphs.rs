@@ -1,7 +1,8 @@
 //! Graphs: `[graphs.NAME]` becomes periods of tasks, handles between them, a region and parameters.
 //!
-//! All of it happens before names are resolved, so the rest of the crate knows no graphs. What is added stands in the file where the edge does that it comes from. The source keeps
-//! its period; the periods of the other nodes follow from the tokens ([`fusee_graph::rate`]). What a node finds in its environment is named in [`fusee_graph::names`].
+//! All of it happens before names are resolved, so the rest of the crate knows no graphs. An added entry stands in the file where
+//! the edge does that it comes from. The source keeps its period; the periods of the other nodes follow from the tokens
+//! ([`fusee_graph::rate`]). The names in a node's environment are in [`fusee_graph::names`].
 
 use std::collections::BTreeMap;
 use std::iter::once;
@@ -22,7 +23,7 @@ use crate::schema;
 
 /// Releases that queue for a node, unless its task says otherwise.
 const BACKLOG: u32 = 8;
-/// What a job moves at most, and tokens that there may be.
+/// The most tokens that a job moves, and that there may be.
 const AT_ONCE: u32 = fusee_graph::edge::AT_ONCE;
 const THERE: u32 = fusee_graph::edge::THERE;
 /// Jobs that a reader looks back at most, and replicas.
@@ -39,11 +40,11 @@ pub struct Graph {
     pub nodes: Vec<(usize, Rate)>,
     /// Edges between nodes, by their places.
     pub edges: Vec<Edge>,
-    /// From a release of the source until the last job that works on what it brings has ended, at most; that is to be proved.
+    /// The longest time from a release of the source until the end of the last job that works on its tokens; to be proved.
     pub latency: Option<Time>,
     /// Where that is written.
     pub(super) place: Range<usize>,
-    /// What its nodes hand on by memory.
+    /// The objects in memory that its nodes hand on.
     pub objects: Vec<Object>,
 }
 
@@ -54,7 +55,7 @@ pub struct Object {
     pub name: String,
     /// The place of the node that writes it.
     pub writer: usize,
-    /// Those of its readers, and how many jobs before its own each looks back at most.
+    /// The nodes that read the object, and how many jobs before its own each looks back at most.
     pub readers: Vec<(usize, u32)>,
     /// How many jobs of the writer may be under way until all readers have ended that work on the first of them.
     pub replicas: u32,
@@ -95,7 +96,7 @@ impl Graph {
     }
 }
 
-/// Makes what each graph says a part of the tasks that it names.
+/// Makes the entries of each graph a part of the tasks that it names.
 pub(crate) fn expand(file: &mut schema::File, replicas: &Replicas) -> Result<Vec<Graph>, Vec<Mistake>> {
     let graphs = std::mem::take(&mut file.graphs);
     let mut expanded = Vec::new();
@@ -125,7 +126,7 @@ impl Node {
 /// An edge with its name, or that of its object.
 type NamedEdge<'a> = (&'a Spanned<String>, Edge);
 
-/// An entry of a task's handles: what the task calls it, what it is, and where that is written.
+/// An entry of a task's handles: its name in the task, its object, and the place where that is written.
 type Handle = (String, String, Range<usize>);
 
 /// A graph while it is read, and until all that it says is said to tasks.
@@ -155,7 +156,7 @@ fn one<'a>(
     draft.read_objects(file, graph, replicas)?;
     draft.check(file)?;
     rates(file, name, &mut draft.nodes, &draft.edges)?;
-    // Before that is known, nobody waits for a frame.
+    // Before the number of frames is known, no node waits for a frame.
     let back_known = if replicas.is_empty() { &[] } else { draft.back.as_slice() };
     goes_on(file, name, &draft.nodes, draft.edges.iter().chain(back_known))?;
     let period = source_period(file, &graph.source, draft.nodes[0].task)?;
@@ -174,7 +175,7 @@ fn one<'a>(
     })
 }
 
-//--- What a graph says
+//--- Contents of a graph
 
 impl<'a> Draft<'a> {
     /// A graph of its source alone.
@@ -245,7 +246,7 @@ impl<'a> Draft<'a> {
                 continue;
             }
             let edge = Edge { from: *reader, to: found.writer, tokens: token(found.frames() - oldest) };
-            // Of several frames the fewest.
+            // If an edge has several bounds of frames, the fewest count.
             match self.back.iter_mut().find(|(_, known)| (known.from, known.to) == (edge.from, edge.to)) {
                 Some((_, known)) if known.tokens.initial() > edge.tokens.initial() => *known = edge,
                 Some(_) => {}
@@ -271,7 +272,7 @@ impl<'a> Draft<'a> {
     }
 }
 
-//--- What is said to nodes
+//--- Entries for nodes
 
 impl Draft<'_> {
     /// Lets all nodes but the source be released by tokens, with the periods that follow from that of the source.
@@ -336,7 +337,7 @@ impl Draft<'_> {
         parameters
     }
 
-    /// The handles of a node: to the graph's words, its consumers, what is signalled when frames are free, and memory.
+    /// The handles of a node: to the graph's words, its consumers, the notifications signalled when frames are free, and memory.
     fn handles(&self, file: &schema::File, node: usize) -> Vec<Handle> {
         let (words, own) = (format!("region {}: read", self.name.get_ref()), self.page(node));
         let own = format!("region {own}: read write");
@@ -390,7 +391,7 @@ impl Draft<'_> {
         format!("{}.words.{node}", self.name.get_ref())
     }
 
-    /// What is called as the notification by which a writer waits for frames.
+    /// The name of the notification by which a writer waits for frames.
     fn room(&self, file: &schema::File, writer: usize) -> String {
         format!("{}.{}", self.name.get_ref(), self.nodes[writer].name(file))
     }
@@ -401,7 +402,7 @@ impl Draft<'_> {
     }
 }
 
-//--- What else there is because of a graph
+//--- Further objects of a graph
 
 impl Draft<'_> {
     /// The regions of the graph: of its words, of each object that tasks alone reach, and of all others together.
@@ -432,7 +433,7 @@ impl Draft<'_> {
         self.tell_driver(file, (device, key), address)
     }
 
-    /// Tells the driver of a device where the graph's objects are, and who reaches them by it.
+    /// Gives the driver of a device the places of the graph's objects, and the clients that reach them by it.
     fn tell_driver(
         &self,
         file: &mut schema::File,
@@ -473,7 +474,7 @@ fn task(file: &schema::File, name: &Spanned<String>) -> Result<usize, Mistake> {
     index_of(&file.tasks, "task", name)
 }
 
-/// The place of what has this name.
+/// The place of the entry with this name.
 fn index_of<T>(table: &schema::Named<T>, kind: &'static str, name: &Spanned<String>) -> Result<usize, Mistake> {
     let known = &table.0;
     known.iter().position(|(key, _)| key.get_ref() == name.get_ref()).ok_or_else(|| {
@@ -502,7 +503,7 @@ impl Object {
         self.writer == node || self.readers.iter().any(|(reader, _)| *reader == node)
     }
 
-    /// What a node that writes or reads it is told of it.
+    /// The parameters of the object for a node that writes or reads it.
     fn parameters(&self, node: usize) -> impl Iterator<Item = (String, u64)> {
         let back = self.readers.iter().find(|(reader, _)| *reader == node).map_or(0, |(_, back)| *back as u16);
         let overwritten_by = self.overwrites.then_some(self.writer as u16);
@@ -542,7 +543,7 @@ fn object(
         let history = number(&keys.history, "`history`", name, 0..=MOST)?.unwrap_or(0);
         readers.push((reader_node, delay + history));
     }
-    // At first nothing is known, and nobody waits: then nobody does, if there are as many as follow from that.
+    // At first nothing is known, and no node waits: then none does, if there are as many frames as follow from that.
     let needed = match (known, &object.replicas) {
         (None, _) => 1,
         (Some(Ok(needed)), _) => *needed,
@@ -630,7 +631,7 @@ fn rates(
     Ok(())
 }
 
-/// Refuses what comes to a stand for want of tokens, or of frames that nobody reads.
+/// Refuses graphs that come to a stand for want of tokens, or of frames without a reader.
 fn goes_on<'a>(
     file: &schema::File,
     name: &Spanned<String>,

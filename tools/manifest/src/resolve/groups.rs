@@ -2,7 +2,7 @@
 //!
 //! A task with several contexts at an engine is one client of it: a group of its own, unless its contexts stand in several groups.
 //!
-//! What comes of it are numbers in the environment of the engine's sharer ([`fusee_sharing::told`]); the kernel knows nothing of groups.
+//! The results are numbers in the environment of the engine's sharer ([`fusee_sharing::told`]); the kernel knows nothing of groups.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -22,7 +22,7 @@ use crate::schema;
 /// Clients have one of these, compared with their siblings.
 const WEIGHTS: (u32, u32) = (1, 1024);
 
-/// What entries of members begin with.
+/// The prefix of entries for members.
 const MEMBER: &str = "member.";
 
 /// The groups of one engine, by their index in the file.
@@ -123,7 +123,7 @@ impl Resolver<'_> {
         groups: &[usize],
         shares: &BTreeMap<u64, (usize, &(Spanned<String>, schema::Share))>,
     ) -> Result<(), Fail> {
-        // What is wrong with its sharer has been said.
+        // The mistake of its sharer has been reported.
         let Some(endpoint) = self.out.engines[engine].1.sharer_plus_one.checked_sub(1) else { return Ok(()) };
         let endpoint = endpoint as usize;
         let server = self.out.endpoints[endpoint].1.server as usize;
@@ -264,7 +264,7 @@ impl Resolver<'_> {
         parent.map(|parent| self.group_of_engine(parent, groups)).transpose()
     }
 
-    /// Which of `groups`, which are those of one engine, is called `name`.
+    /// The group called `name` among `groups`, which are those of one engine.
     fn group_of_engine(&self, name: &Spanned<String>, groups: &[usize]) -> Result<usize, Fail> {
         let all = &self.file.groups.0;
         let found = groups.iter().copied().find(|&group| all[group].0.get_ref() == name.get_ref());
@@ -386,7 +386,7 @@ fn no_place(error: &TreeError, (name, engine): (&Spanned<String>, &String)) -> F
     At(name.span(), reason)
 }
 
-/// What is said of a weight, or one.
+/// The declared weight, or one.
 fn weight(of: &Spanned<String>, said: &Option<Spanned<u32>>) -> Result<Weight, Fail> {
     let Some(said) = said else { return Ok(Weight::ONE) };
     let weight = u16::try_from(*said.get_ref()).ok().and_then(|shares| Weight::new(shares).ok());

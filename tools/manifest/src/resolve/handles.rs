@@ -1,4 +1,4 @@
-//! What tasks are given: handles, the pages that come with them, and parameters.
+//! The possessions of tasks: handles, the pages that come with them, and parameters.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -86,7 +86,7 @@ impl Resolver<'_> {
                 }
             }
         }
-        // What nobody wrote comes after what somebody did, in each table.
+        // Automatic entries come after written ones, in each table.
         for (index, (name, _)) in file.tasks.0.iter().enumerate() {
             let given = self.automatic_handles(index, name);
             self.keep(Of::Handles(index), given);
@@ -270,7 +270,7 @@ impl Resolver<'_> {
         Ok(())
     }
 
-    /// What is lent is read; and a place for it is of limited size, and nothing else.
+    /// A lent region is read-only; and a place for it is of limited size, and nothing else.
     pub(super) fn may_lend(
         &self,
         name: &Spanned<String>,
@@ -389,7 +389,7 @@ impl Resolver<'_> {
         Ok(())
     }
 
-    /// The page that a task finds at its places while what was lent to it is gone: one for all of them.
+    /// The page that a task finds at its places while a lent region is gone: one for all of them.
     pub(super) fn scratch(&mut self, task: usize, place: &Range<usize>) -> Result<u64, Fail> {
         let is_scratch =
             |mapping: &&image::Mapping| mapping.task as usize == task && mapping.flags & mapping::SCRATCH != 0;

@@ -1,8 +1,8 @@
-//! What tasks may wait for while they hold an engine or a token: the kernel refuses all else.
+//! The waits of tasks that are allowed while they hold an engine or a token: the kernel refuses all else.
 //!
-//! A wait inside a hold is in no bound on that hold, but for those whose end the manifest says: of an operation, for its completion; of the driver that
-//! carries a command out; and of an engine with a token. These handles have the right `inside` by themselves, and so have those that a script waits for:
-//! it is read. Of a program the manifest says it.
+//! A wait inside a hold is in no bound on that hold, but for waits with an end in the manifest: of an operation, for its
+//! completion; of the driver that carries a command out; and of an engine with a token. These handles have the right `inside` by
+//! themselves, and so have those that a script waits for, as it is read. For a program the manifest states it.
 
 use fusee_abi::call::{HandleValue, rights};
 use fusee_abi::image::{self, kind};
@@ -10,7 +10,7 @@ use fusee_abi::script::operation;
 
 use super::{Resolved, Resolver};
 
-/// What the handles are called by which a driver tells of completions.
+/// The prefix of the handles by which a driver signals completions.
 const COMPLETION: &str = "gpu_done";
 
 impl Resolver<'_> {
@@ -41,7 +41,8 @@ impl Resolved {
         named.any(|entry| u32::from(HandleValue(entry.handle).slot()) == handle.slot)
     }
 
-    /// Whether a wait for what `handle` names, inside a hold of its task, is in the bounds on that hold; or nothing is proved of that hold anyway.
+    /// Whether a wait for the object of `handle`, inside a hold of its task, is in the bounds on that hold; or nothing is proved of
+    /// that hold anyway.
     pub(crate) fn is_counted_inside(&self, handle: &image::Handle) -> bool {
         let task = handle.task as usize;
         let object = handle.object as usize;

@@ -1,4 +1,4 @@
-//! Further lives of tasks: who is told of their ends, and what that task is told of when to give them another.
+//! Further lives of tasks: the supervisor that is signalled at their ends, and its parameters for when to give them another.
 
 use std::ops::Range;
 
@@ -75,7 +75,7 @@ impl Resolver<'_> {
         self.give(task, slot, name, kind, object, rights)
     }
 
-    /// Whether `task`, of which the key `what` says that it has several lives, may.
+    /// Whether `task`, which has several lives by the key `what`, may have them.
     fn may_begin_again(&self, task: usize, what: &'static str, place: Range<usize>) -> Result<(), Fail> {
         let of = || self.out.tasks[task].name.clone();
         let excludes = |with| Err(At(place.clone(), Reason::Excludes { what, of: of(), with }));
@@ -92,7 +92,7 @@ impl Resolver<'_> {
         Ok(())
     }
 
-    /// Tasks that begin when they are started: somebody starts each.
+    /// Tasks that begin when they are started: some task must start each.
     pub(super) fn dormant(&mut self) {
         for (index, (name, task)) in self.file.tasks.0.iter().enumerate() {
             let Some(dormant) = task.dormant.as_ref().filter(|dormant| *dormant.get_ref()) else { continue };
@@ -154,7 +154,7 @@ impl Resolver<'_> {
     }
 }
 
-/// What `restart` of the task `name` says.
+/// The policy in `restart` of the task `name`.
 fn policy(task: usize, name: &str, restart: &Spanned<Restart>) -> Result<Policy, Fail> {
     let none = RestartLimits { at_most: None, within: None, delay: None, longest_delay: None, start_within: None };
     let (limits, is_never) = match restart.get_ref() {

@@ -1,7 +1,7 @@
 //! Where mistakes are collected: the first of each object, and no consequence of another one.
 //!
-//! An object with a mistake is *spoiled*. Something harmless stands in its place, so that indices stay those of the file. What
-//! would have to look at it gives up without a word ([`Fail::Follows`]) and is spoiled in its turn.
+//! An object with a mistake is *spoiled*. Something harmless stands in its place, so that indices stay those of the file. A check
+//! that would have to look at it gives up without a message ([`Fail::Follows`]) and its own object is spoiled in turn.
 
 use std::mem::discriminant;
 use std::ops::Range;
@@ -22,7 +22,7 @@ pub(super) enum Fail {
     Follows,
 }
 
-/// What may be spoiled, by index in its table.
+/// The objects that may be spoiled, by index in their tables.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(super) enum Of {
     /// Something that nothing else looks at.
@@ -35,7 +35,7 @@ pub(super) enum Of {
     Task(usize),
     /// The handles of a task, as some are missing.
     Handles(usize),
-    /// What a task says of its uses.
+    /// The declared uses of a task.
     Uses(usize),
     /// An endpoint.
     Endpoint(usize),
@@ -56,7 +56,7 @@ pub(super) enum Of {
 }
 
 impl Resolver<'_> {
-    /// What came out; or nothing, and the mistake is noted, and what it is about spoiled.
+    /// The value of the result; or nothing, and the mistake is noted, and its object is spoiled.
     pub(super) fn keep<T>(&mut self, of: Of, result: Result<T, Fail>) -> Option<T> {
         match result {
             Ok(value) => return Some(value),
@@ -67,7 +67,7 @@ impl Resolver<'_> {
         None
     }
 
-    /// The same, with zeros in place of what is spoiled.
+    /// The value of the result, or zeros in place of a spoiled one.
     pub(super) fn keep_or_zero<T: FromZeros>(&mut self, of: Of, result: Result<T, Fail>) -> T {
         self.keep(of, result).unwrap_or_else(T::new_zeroed)
     }
@@ -77,7 +77,8 @@ impl Resolver<'_> {
         if self.spoiled.contains(&of) { Err(Fail::Follows) } else { Ok(()) }
     }
 
-    /// What is to be shown: one of a kind at a place, as copies of a task share theirs; and once that there is too much of something.
+    /// The mistakes to be shown: one of a kind at a place, as copies of a task share theirs; and each message on a count that is
+    /// too large once.
     pub(super) fn mistakes(&mut self) -> Vec<Mistake> {
         let mut shown: Vec<Mistake> = Vec::new();
         for (place, reason) in std::mem::take(&mut self.mistakes) {

@@ -1,4 +1,4 @@
-//! Names that a manifest gives: of the system, of all kinds of things in it, of what tasks have.
+//! Names that a manifest gives: to the system, to all kinds of things in it, and to the objects of tasks.
 //!
 //! They become names of files, columns of tables and words in a terminal, so they have letters, digits, `-` and `_`, in parts with a point
 //! between them.

@@ -1,4 +1,4 @@
-//! Sessions: who opens contexts of a device for its clients without locks, and what that server is given.
+//! Sessions: the server that opens contexts of a device for its clients without locks, and its parameters.
 
 use fusee_abi::call::rights;
 use fusee_abi::image::{self, kind};
@@ -64,7 +64,7 @@ impl Resolver<'_> {
         engines.filter_map(server).collect()
     }
 
-    /// What the server of the sessions of `device` is given, if there is one.
+    /// Adds the parameters of the server of the sessions of `device`, if there is one.
     pub(super) fn sessions(&mut self, device: usize) -> Result<(), Fail> {
         let (name, file) = &self.file.devices.0[device];
         let Some(sessions) = &file.sessions else { return Ok(()) };

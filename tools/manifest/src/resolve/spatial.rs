@@ -1,7 +1,7 @@
-//! Execution engines with SMs: how many, who says whose blocks are on them, and how much later a command begins for that.
+//! Execution engines with SMs: their number, the chooser of the blocks on them, and the resulting delay of a command.
 //!
-//! An engine whose device decides by the keys of jobs (`arbiter = "device"`) has a lock for each of its users, since nobody waits for another. So it becomes
-//! as many engines of the image as it has users, after all else is known of it.
+//! An engine whose device decides by the keys of jobs (`arbiter = "device"`) has a lock for each of its users, since no user waits
+//! for another. So it becomes as many engines of the image as it has users, after all else is known of it.
 
 use fusee_abi::call::RESET;
 use fusee_abi::image::{self, class, kind};
@@ -27,7 +27,7 @@ const _: () = assert!(
 const _: () = assert!(Key::BEST_EFFORT.0 == contract::KEY_BEST_EFFORT && Key::EXHAUSTED.0 == contract::KEY_LAST);
 
 impl Resolved {
-    /// The engines as the manifest has them: what each is called, and the engines of the image that are parts of it.
+    /// The engines as the manifest has them: the name of each, and the engines of the image that are parts of it.
     #[must_use]
     pub fn whole_engines(&self) -> Vec<(&str, Vec<usize>)> {
         let mut all: Vec<(&str, Vec<usize>)> = Vec::new();
@@ -46,7 +46,7 @@ impl Resolved {
         self.arbitrated[one].is_some() && self.arbitrated[one] == self.arbitrated[other]
     }
 
-    /// Whether two engines of the image have one lock: they are the same, of one group, or parts of one whose device decides.
+    /// Whether two engines of the image have one lock: they are one engine, of one group, or parts of one whose device decides.
     pub(crate) fn are_one_lock(&self, one: usize, other: usize) -> bool {
         let group = |engine: usize| self.engines[engine].1.group_plus_one;
         one == other || (group(one) != 0 && group(one) == group(other)) || self.are_parts_of_one(one, other)
@@ -137,7 +137,7 @@ impl Resolver<'_> {
         let place = self.out.engine_places[engine].filter(|_| has_others && self.has_sms(engine));
         let Some((device, _)) = place else { return 0 };
         let mechanism = self.out.devices[device].mechanism;
-        // If SMs are not drained to the end, nobody says how long blocks are.
+        // If SMs are not drained to the end, the length of blocks is not declared.
         let block = if mechanism == Mechanism::Drain { self.longest_block(engine, task) } else { u64::MAX };
         mechanism.delay(SAVE, block)
     }
@@ -149,7 +149,7 @@ impl Resolver<'_> {
         blocks.map(|block| block.get_ref().0).max().unwrap_or(0)
     }
 
-    /// What `task` says of its use of `engine`.
+    /// The declared uses of `engine` by `task`.
     fn uses_of(&self, task: usize, engine: usize) -> impl Iterator<Item = &schema::Use> {
         let uses = self.file.tasks.0[task].1.uses.0.iter();
         let is_it =
@@ -207,8 +207,9 @@ impl Resolver<'_> {
         Ok(())
     }
 
-    /// How much longer the users of an engine whose device decides are suspended in a job, since what is saved for others is restored after that: a
-    /// restore for each command of another that comes while the job may be pending. So long it keeps its key, too.
+    /// Adds the time that users of an engine whose device decides are suspended for restores, since work that was saved for others
+    /// is restored after that: a restore for each command of another that comes while the job may be pending. So long it keeps its
+    /// key, too.
     fn add_restores(&mut self, engine: usize, users: &[usize]) {
         let mut added = Vec::new();
         let task_of = |user: usize| self.out.engine_users[user].task as usize;

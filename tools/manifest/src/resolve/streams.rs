@@ -1,6 +1,7 @@
-//! Devices whose addresses an SMMU translates: who drives them, and what they reach.
+//! Devices whose addresses an SMMU translates: their drivers, and the memory that they reach.
 //!
-//! What such a device is given it finds at its physical addresses. So a driver says the same addresses to a device whether anything translates them or not.
+//! Such a device finds its memory at the physical addresses. So a driver gives a device equal addresses with and without a
+//! translation.
 
 use fusee_abi::call::rights;
 use fusee_abi::image::{self, kind, mapping};
@@ -15,7 +16,7 @@ use super::{
 use crate::error::Reason;
 use crate::layout::PAGE;
 
-/// What a manifest calls the SMMU of its board.
+/// The name of the board's SMMU in a manifest.
 pub(super) const SMMU: &str = "smmu";
 
 impl Resolver<'_> {
@@ -98,7 +99,7 @@ impl Resolver<'_> {
             let needs = "a region of the device's registers";
             return Err(At(device.span(), Reason::Needs { what: "dma", of: of(), needs }));
         };
-        // What is wrong with that is said there.
+        // A device without its stream here has a mistake that is reported elsewhere.
         let is_its = |stream: &image::Stream| stream.region as usize == registers;
         let Some(stream) = self.out.streams.iter().position(is_its) else { return Ok(()) };
         self.out.mappings.push(image::Mapping {

@@ -1,4 +1,4 @@
-//! Who uses pools, engines and devices, and what users get without asking.
+//! Users of pools, engines and devices, and the handles that they get without asking.
 
 use std::ops::Range;
 
@@ -18,11 +18,11 @@ use super::{
 use crate::error::Reason;
 use crate::layout::{self, PAGE};
 
-/// What tasks call that by which devices are kicked.
+/// The name of the handle by which tasks kick devices.
 pub(super) const KICK: &str = "kick";
 
 impl Resolver<'_> {
-    /// Whether `task` may share `pool` with those who do.
+    /// Whether `task` may share `pool` with its other users.
     pub(super) fn pool_user(&self, task: usize, pool: usize, place: &Range<usize>) -> Result<(), Fail> {
         let fail = |reason| Err(At(place.clone(), reason));
         let (name, record) = &self.out.pools[pool];
@@ -65,7 +65,7 @@ impl Resolver<'_> {
         task.reservation.is_some_and(|reservation| self.out.reservations[reservation].release != release::NONE)
     }
 
-    /// Who uses an engine that asks for a token can have one; and where a cluster shares a pool with others, there is a place for
+    /// A user of an engine that needs a token can have one; and where a cluster shares a pool with others, there is a place for
     /// each of its jobs.
     pub(super) fn sharing(&mut self) {
         for user in 0..self.out.engine_users.len() {
@@ -120,7 +120,7 @@ impl Resolver<'_> {
             let name = self.out.engines[engine].0.clone();
             return Err(At(place.clone(), Reason::Crowded { kind: "engine", name, what: "users", limit }));
         }
-        // Who may be acquired with it has the same queue.
+        // The users of all engines of its group wait in one queue.
         let group = self.out.engines[engine].1.group_plus_one;
         let in_group =
             |user: &&image::EngineUser| group != 0 && self.out.engines[user.engine as usize].1.group_plus_one == group;
@@ -297,7 +297,7 @@ impl Resolver<'_> {
         clients
     }
 
-    /// What drivers and clients of a device get without asking.
+    /// Adds the handles that drivers and clients of a device get without asking.
     pub(super) fn automatic_handles(&mut self, task: usize, name: &Spanned<String>) -> Result<(), Fail> {
         self.sound(Of::Task(task))?;
         for device in 0..self.out.devices.len() {
@@ -306,7 +306,7 @@ impl Resolver<'_> {
             };
             let is_driver = self.out.devices[device].driver == task;
             let suffix = self.suffix(device, task);
-            // The driver of a processor is the device of the contract, and writes what a device writes.
+            // The driver of a processor is the device of the contract, and writes the pages that a device writes.
             let is_model = self.out.devices[device].processor.is_none();
             let wanted: &[(&str, u32)] = if is_driver && !is_model {
                 &[
@@ -383,7 +383,7 @@ impl Resolver<'_> {
         self.give(task, slot, &entry, kind::NOTIFICATION, kick, rights::SIGNAL)
     }
 
-    /// What is appended to the names of what `task` gets of `device`: nothing if it is the only one it uses.
+    /// The suffix of the names of `task`'s handles for `device`: nothing if it is the only one it uses.
     pub(super) fn suffix(&self, device: usize, task: usize) -> String {
         let used = self.out.devices.iter().filter(|device| device.contexts.contains(&task)).count();
         let is_driver = self.out.devices[device].driver == task;
@@ -421,8 +421,8 @@ impl Resolver<'_> {
         Ok(())
     }
 
-    /// Of a device without a program, what its driver tells clients apart by. Of others a client's ring page, and the notification that tells it of completions, if it names none itself; the
-    /// driver gets its ends of both.
+    /// For a device without a program, adds the badges by which its driver distinguishes clients. For others, adds a client's ring
+    /// page, and the notification of completions, if the client names none itself; the driver gets its ends of both.
     pub(super) fn client_handles(
         &mut self,
         device: usize,
@@ -432,7 +432,7 @@ impl Resolver<'_> {
     ) -> Result<(), Fail> {
         let Device { driver, rings, ref processor, .. } = self.out.devices[device];
         if processor.as_ref().is_some_and(|processor| processor.program.is_none()) {
-            // Its driver is asked by calls, and knows by the badge who calls.
+            // The driver of such a device gets calls, and the badge identifies the caller.
             let entry = format!("badge.{}", name.get_ref());
             self.unused(driver, &entry, name.span())?;
             self.parameter(driver, &entry, task as u64 + 1);

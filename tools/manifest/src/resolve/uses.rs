@@ -1,6 +1,6 @@
-//! What tasks say of their use of engines and tokens: `[tasks.NAME.uses]`.
+//! Declarations of tasks on their use of engines and tokens: `[tasks.NAME.uses]`.
 //!
-//! Not here: what follows from it (`admission`).
+//! Not here: the conclusions (`admission`).
 
 use std::ops::Range;
 
@@ -21,7 +21,7 @@ use crate::error::Reason;
 use crate::quantity::{Launched, Operation, Time};
 use crate::schema;
 
-/// What a task says of its use of an engine.
+/// The declared use of an engine by a task.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct DeclaredHold {
     /// How often in a job, or in a service of a server; zero: only together with another one of its group, of which that is said.
@@ -30,14 +30,14 @@ pub struct DeclaredHold {
     pub hold: Hold,
     /// How long the engine works in all of them together.
     pub operations: Nanoseconds,
-    /// The pool with whose token it holds it, each time.
+    /// The pool whose token the task has in each of these holds.
     pub within: Option<usize>,
-    /// Pools with whose token it holds it at times, a bit each.
+    /// The pools whose tokens the task has in some of these holds, a bit each.
     pub tokens: u32,
 }
 
 impl DeclaredHold {
-    /// What covers both, in the same job.
+    /// The declaration that covers both, in one job.
     #[must_use]
     pub fn or(self, other: DeclaredHold) -> DeclaredHold {
         let (cpu, operation) = (self.hold.cpu.max(other.hold.cpu), self.hold.operation.max(other.hold.operation));
@@ -52,7 +52,7 @@ impl DeclaredHold {
 }
 
 impl Resolver<'_> {
-    /// What tasks say about how long they hold engines, and have tokens.
+    /// Reads the declared times for which tasks hold engines, and have tokens.
     pub(super) fn uses(&mut self) {
         self.out.engine_holds = vec![None; self.out.engine_users.len()];
         for (index, (_, task)) in self.file.tasks.0.iter().enumerate() {
@@ -97,7 +97,7 @@ impl Resolver<'_> {
         self.sound(Of::Handles(task)).err().unwrap_or(At(name.span(), reason))
     }
 
-    /// Kind and number of what the handle `name` of `task` names.
+    /// Kind and number of the object that the handle `name` of `task` names.
     pub(super) fn object_of(&self, task: usize, name: &str) -> Option<(u32, usize)> {
         let kinds = [kind::ENGINE, kind::POOL, kind::ENDPOINT, kind::NOTIFICATION];
         let is_used = |entry: &&Entry| entry.name == name && kinds.contains(&entry.kind);
@@ -128,7 +128,7 @@ impl Resolver<'_> {
         let name = &self.file.tasks.0[task].0;
         let of = || name.get_ref().clone();
         let within = match &used.within {
-            // Who acquires it must have a token.
+            // A task that acquires the engine must have a token.
             None => self.out.engines[engine].1.pool_plus_one.checked_sub(1).map(|pool| pool as usize),
             Some(within) => match self.object_of(task, within.get_ref()) {
                 Some((kind::POOL, pool)) => Some(pool),
@@ -184,7 +184,7 @@ impl Resolver<'_> {
         Ok(())
     }
 
-    /// How long `engine` works in one hold: what is said, or what follows from what was measured of a kernel.
+    /// The time that `engine` works in one hold: the declared one, or the one that follows from the measurement of a kernel.
     fn operation(&self, engine: usize, used: &schema::Use, of: &Spanned<String>) -> Result<Nanoseconds, Fail> {
         let Some(said) = &used.operation else { return Ok(Nanoseconds::ZERO) };
         let time = match said.get_ref() {
@@ -198,7 +198,7 @@ impl Resolver<'_> {
         span("operation", &Some(Spanned::new(said.span(), time)), of)
     }
 
-    /// What a launch on `engine` takes by what was measured.
+    /// The time of a launch on `engine` by the measurements.
     fn measured(&self, engine: usize, launched: &Launched) -> Result<Time, Reason> {
         let Launched { kernel, class, blocks } = launched;
         let device = self.file.engines.0[engine].1.device.as_ref();
@@ -207,13 +207,13 @@ impl Resolver<'_> {
         if let Some(time) = table.and_then(|table| table.launch(kernel, *class, *blocks)) {
             return Ok(Time(time));
         }
-        // It is what is being found out, or follows from another mistake.
+        // The time is being measured, or its absence follows from another mistake.
         if self.file.measures || device.is_some_and(|(_, device)| matches!(device.time_table, Some(Err(_)))) {
             return Ok(Time(EXECUTION_SETUP));
         }
         let all = || table.iter().flat_map(|table| &table.kernels);
         let classes: Vec<String> = all().filter(|one| one.name == *kernel).map(|one| one.class.to_string()).collect();
-        // What is missing is the class, or the kernel.
+        // The missing part is the class, or the kernel.
         let class = class.filter(|_| !classes.is_empty());
         let choices = if class.is_some() { classes } else { all().map(|one| one.name.clone()).collect() };
         Err(Reason::NotMeasured { kernel: kernel.clone(), class, choices })
@@ -231,7 +231,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// Refuses `first`, and the keys that are for engines only, in what `task` says of a use of something else: `with`.
+    /// Refuses `first`, and the keys that are for engines only, in a declaration of `task` for the use of something else: `with`.
     fn excludes(
         &self,
         task: usize,

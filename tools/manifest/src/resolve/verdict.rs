@@ -1,4 +1,4 @@
-//! Whether the system as a whole is accepted: admission, and what its test expects.
+//! Whether the system as a whole is accepted: admission, and the expectations of its test.
 
 use std::ops::Range;
 
@@ -19,7 +19,7 @@ use crate::quantity::Time;
 use crate::read::Mistake;
 use crate::schema::Admission;
 
-/// A cluster, and what the analysis says of it.
+/// A cluster, and the result of its analysis.
 struct Look {
     study: Study,
     found: Analysis,
@@ -34,13 +34,14 @@ impl Look {
 }
 
 impl Resolver<'_> {
-    /// Refuses what is overloaded, and hard tasks that the analysis cannot prove.
+    /// Refuses overloaded clusters, and hard tasks that the analysis cannot prove.
     pub(super) fn admission(&mut self) {
         let mut looks = Vec::new();
         for index in 0..self.out.clusters.len() {
             let look = Look::new(&self.out, index);
             if let Ok(Look { study, found: Ok((_, blocked)) }) = &look {
-                // What the analysis adds to the execution of a job is how long it may be suspended and keep its key.
+                // The time that the analysis adds to the execution of a job is the time for which it may be suspended and keep its
+                // key.
                 for (member, one) in study.members.iter().zip(blocked) {
                     if let Some(reservation) = self.out.tasks[*member].reservation {
                         self.out.reservations[reservation].suspension = one.suspension().0;
@@ -52,7 +53,7 @@ impl Resolver<'_> {
             self.out.doubts.push(doubt);
             looks.push(look);
         }
-        // Doubts on a cluster are doubts on what others share with it.
+        // Doubts on a cluster are doubts on objects that others share with it.
         if self.out.doubts.iter().any(Option::is_some) {
             looks = (0..self.out.clusters.len()).map(|index| Look::new(&self.out, index)).collect();
         }
@@ -68,7 +69,7 @@ impl Resolver<'_> {
                 Admission::Warn => self.out.warnings.extend(complaints.iter().map(|(_, reason)| reason.to_string())),
             }
         }
-        // What is known of graphs follows from what is known of tasks.
+        // Bounds of graphs follow from bounds of tasks.
         if self.mistakes.is_empty() {
             let late = self.late_graphs();
             match self.file.system.admission {
@@ -100,7 +101,7 @@ impl Resolver<'_> {
         complaints
     }
 
-    /// What does not hold in the cluster with this index.
+    /// The conditions that do not hold in the cluster with this index.
     fn complaints(&self, index: usize, look: Result<Look, Nonsense>) -> Result<Vec<Mistake>, Fail> {
         let (name, record) = &self.out.clusters[index];
         let key = self.file.clusters.0.get(index).map_or(self.file.system.cpus.span(), |(key, _)| key.span());
@@ -117,7 +118,7 @@ impl Resolver<'_> {
             let (task, file) = &self.file.tasks.0[*member];
             if let Some(place) = may_release_early(file) {
                 let (task, cluster) = (task.get_ref().clone(), name.clone());
-                // No kernel boots such a system, whatever is admitted.
+                // No kernel boots such a system, under any `admission`.
                 return Err(At(place, Reason::ReleasesEarly { task, cluster }));
             }
         }
@@ -167,7 +168,7 @@ impl Resolver<'_> {
         Ok(complaints)
     }
 
-    /// Where it is written what `reason` is about, if that is one task, engine or pool.
+    /// The place of the object of `reason`, if that is one task, engine or pool.
     pub(super) fn place_of(&self, reason: &Reason) -> Option<Range<usize>> {
         let file = self.file;
         let name = match reason {
@@ -215,7 +216,7 @@ impl Resolver<'_> {
     }
 }
 
-/// From what follows the rest: complaints of a lower depth come first.
+/// The order of causes: complaints of a lower depth come first, and the others follow from them.
 fn depth(reason: &Reason) -> u32 {
     match reason {
         Reason::NotCounted { .. } | Reason::NotProved { .. } | Reason::NotEnforced { .. } | Reason::Drops { .. } => 2,

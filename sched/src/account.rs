@@ -1,36 +1,36 @@
-//! One budget: what is left, what is owed, and when what was used comes back.
+//! One budget: the time left, the time owed, and the instants when used time comes back.
 //!
-//! The account is a sporadic server. Time is used in *chunks*: a chunk has a release, and what is used of it comes back one
-//! period after that release. A reservation that is suspended and resumes starts a new chunk, which is released at that
-//! instant. So in any interval the account gives no more than a sporadic task with this budget and this period would
-//! ask for, whatever the thread that runs on it does (the proof is below).
+//! The account is a sporadic server. Time is used in *chunks*: a chunk has a release, and its used time comes back one period after
+//! that release. A reservation that is suspended and resumes starts a new chunk, which is released at that instant. So in any
+//! interval the account gives no more than a sporadic task with this budget and this period would ask for, with any behaviour of
+//! the thread that runs on it (the proof is below).
 //!
 //! A kernel path cannot be stopped halfway, so a thread may run a little past its budget. The excess is not
 //! forgiven: it becomes debt, which the next refills pay before anything else.
 //!
-//! It is the same with an engine whose time is drawn from a budget, only longer: the engine cannot be stopped, and its
-//! time is known when it is idle. What a CPU has used up to then may be charged before or after: until the next
-//! refill only the sum counts.
+//! An engine whose time is drawn from a budget may run past it, too, and for longer: the engine cannot be stopped, and its time is
+//! known when it is idle. The time that a CPU has used up to then may be charged before or after: until the next refill only the
+//! sum counts.
 //!
 //! # Invariant
 //!
-//! A1. `left`, what is used of the present chunk, and the pending refills add up to the budget.
+//! A1. `left`, the used time of the present chunk, and the pending refills add up to the budget.
 //!
 //! # Why no interval gets more than its share
 //!
-//! Call *group* a maximal row of chunks that together are no longer than the budget. By A1 a chunk that begins at `t` has
-//! at most what the budget is without what was used in the last period before `t`. So the first chunk of the next group is
-//! released a period or more after the last chunk of this group, and `k` groups need an interval of `(k - 1) * period`
-//! between their releases. A chunk has the deadline of a job that is released with it. So demand in any interval, and
-//! requests in any interval, are at most those of the sporadic task (budget, period, deadline).
+//! Call *group* a maximal row of chunks that together are no longer than the budget. By A1 a chunk that begins at `t` has at most
+//! the budget without the time used in the last period before `t`. So the first chunk of the next group is released a period or
+//! more after the last chunk of this group, and `k` groups need an interval of `(k - 1) * period` between their releases. A chunk
+//! has the deadline of a job that is released with it. So demand in any interval, and requests in any interval, are at most those
+//! of the sporadic task (budget, period, deadline).
 //!
 //! Two refills that would not both fit in the list, or are less than [`GRAIN`] apart, are joined at the later of their instants.
-//! That only delays.
+//! Joining only delays.
 //!
 //! # Source
 //!
-//! Sprunt, Sha, Lehoczky 1989 (sporadic server), with the corrections of Stanovich et al. 2010: a chunk is what is left, not
-//! what the budget was, and a refill counts from the release of its chunk. We differ: a list of [`REFILLS`] entries, and debt.
+//! Sprunt, Sha, Lehoczky 1989 (sporadic server), with the corrections of Stanovich et al. 2010: a chunk is the time left, not the
+//! budget before, and a refill counts from the release of its chunk. We differ: a list of [`REFILLS`] entries, and debt.
 
 use crate::time::{Instant, Nanoseconds};
 
@@ -54,7 +54,7 @@ pub struct Refill {
 pub struct Account {
     /// Time a period, of CPUs and, if it covers them, of engines.
     pub budget: Nanoseconds,
-    /// Time after which what was used comes back, from the release of its chunk.
+    /// Time after which used time comes back, from the release of its chunk.
     pub period: Nanoseconds,
     /// Budget left in the present chunk.
     pub left: Nanoseconds,
@@ -62,7 +62,7 @@ pub struct Account {
     pub debt: Nanoseconds,
     /// When the present chunk was released.
     pub release: Instant,
-    /// What comes back, in sum,
+    /// The sum of the pending refills.
     pending: Nanoseconds,
     /// and in parts, earliest first.
     refills: [Refill; REFILLS],
@@ -107,15 +107,15 @@ impl Account {
         self.refills.iter().copied().take_while(|refill| refill.amount != Nanoseconds::ZERO)
     }
 
-    /// Begins a chunk that is released at `at`: with what is left, and with what has come back by then, debt first. An
-    /// instant before the release of the present chunk changes nothing: a chunk is never older than the one before.
+    /// Begins a chunk that is released at `at`: with the time left, and with the refills due by then, debt first. An instant before
+    /// the release of the present chunk changes nothing: a chunk is never older than the one before.
     #[inline(never)]
     pub fn resume(&mut self, at: Instant) {
         if at <= self.release {
             return;
         }
         if self.pending == Nanoseconds::ZERO && self.release + self.period <= at {
-            // Nothing but what was used of one chunk comes back, and all of it.
+            // Only the used time of one chunk comes back, and all of it.
             self.release = at;
             let used = self.budget.saturating_sub(self.left);
             self.give(used);
@@ -132,7 +132,7 @@ impl Account {
         }
     }
 
-    /// Begins a chunk at `at` of a nanosecond, and one with the rest of what would be left directly behind it. For a reservation
+    /// Begins a chunk at `at` of a nanosecond, and one with the rest of the time left directly behind it. Serves a reservation
     /// whose key cannot change now: it changes when that nanosecond has been used.
     #[inline(never)]
     pub fn resume_behind(&mut self, at: Instant) {
@@ -156,8 +156,8 @@ impl Account {
         }
     }
 
-    /// Starts over at `at`, with the whole budget and without debt: for what has only a time slice, and for the start of a
-    /// system.
+    /// Starts over at `at`, with the whole budget and without debt: for a reservation that has only a time slice, and for the start
+    /// of a system.
     pub fn restart(&mut self, at: Instant) {
         (self.left, self.debt, self.release) = (self.budget, Nanoseconds::ZERO, at);
         if self.pending != Nanoseconds::ZERO {
@@ -166,15 +166,16 @@ impl Account {
         }
     }
 
-    /// From `now` on there is another budget each period. What is left stays, as far as there is so much; the rest counts as used at `now`. So no interval gives
-    /// more than the largest budget that there was, each of the shortest period.
+    /// Sets another budget for each period from `now` on. The time left stays, up to the new budget; the rest counts as used at
+    /// `now`. So no interval gives more than the largest budget that there was, each of the shortest period.
     pub fn change(&mut self, budget: Nanoseconds, period: Nanoseconds, now: Instant) {
         self.resume(now);
         let Account { left, debt, release, .. } = *self;
         *self = Account { budget, period, left: left.min(budget), debt, release, ..Account::EMPTY };
     }
 
-    /// When a dry account may be refilled, seen from `now`. What was used of the present chunk is due a period after its release.
+    /// The instant when a dry account may be refilled, seen from `now`. The used time of the present chunk is due a period after
+    /// its release.
     #[must_use]
     #[inline(never)]
     pub fn next_refill(&mut self, now: Instant) -> Instant {
@@ -190,7 +191,7 @@ impl Account {
         self.left += Nanoseconds(amount.0 - paid);
     }
 
-    /// What was used of the present chunk becomes a refill.
+    /// Turns the used time of the present chunk into a refill.
     #[inline(never)]
     fn close(&mut self) {
         let used = self.budget.saturating_sub(self.left).saturating_sub(self.pending);
@@ -213,7 +214,7 @@ mod tests {
     use proptest::prelude::*;
     use std::vec::Vec;
 
-    /// What is left, owed, and comes back when.
+    /// The time left, the time owed, and the refills.
     fn seen(account: &Account) -> (u64, u64, Vec<(u64, u64)>) {
         let refills = account.refills().map(|refill| (refill.amount.0, refill.at.0)).collect();
         (account.left.0, account.debt.0, refills)
@@ -296,7 +297,7 @@ mod tests {
         one.charge(Nanoseconds(13 * MS));
         one.resume(Instant(20 * MS));
         assert_eq!(seen(&one), (0, 3 * MS, [(10 * MS, 100 * MS)].to_vec()));
-        // Of what came back at 100 ms, 3 ms were owed.
+        // The refill at 100 ms paid 3 ms of debt.
         one.change(Nanoseconds(8 * MS), Nanoseconds(50 * MS), Instant(110 * MS));
         assert_eq!(seen(&one), (7 * MS, 0, Vec::new()));
         one.charge(Nanoseconds(7 * MS));
@@ -312,7 +313,7 @@ mod tests {
         assert_eq!(seen(&one), (2 * MS, 0, Vec::new()));
     }
 
-    /// What there is at `now`, and a nanosecond later.
+    /// The time left at `now`, and a nanosecond later.
     fn within_a_nanosecond(account: &Account, now: u64) -> u64 {
         let soon = account.refills().filter(|refill| refill.at.0 <= now + 1);
         account.left.0 + soon.map(|refill| refill.amount.0).sum::<u64>()
@@ -335,7 +336,7 @@ mod tests {
             let (budget, period) = (tick * budget, tick * (budget + slack));
             let mut account = Account::new(Nanoseconds(budget), Nanoseconds(period));
             let mut now = 0;
-            // The release of each chunk, and what was used of it.
+            // The release of each chunk, and its used time.
             let mut chunks: Vec<(u64, u64)> = std::vec![(0, 0)];
             let mut others = others.into_iter();
             for (pause, run, kind) in steps {
@@ -377,7 +378,7 @@ mod tests {
             prop_assert_eq!(account.left, account.budget);
         }
 
-        /// Replenished is spent, left, or was paid for what was owed.
+        /// Replenished time is spent, left, or was paid for a debt.
         #[test]
         fn every_nanosecond_is_left_spent_or_owed(
             budget in 1u64..1000,
@@ -400,7 +401,7 @@ mod tests {
         }
     }
 
-    /// What happens in a period: a CPU is used for so long and then, at the end of a hold, an engine.
+    /// The events of a period: a CPU is used for so long and then, at the end of a hold, an engine.
     #[derive(Clone, Copy, Debug)]
     enum Step {
         Cpu(u64),
@@ -416,7 +417,7 @@ mod tests {
         ]
     }
 
-    /// The account as a heap of coins of a nanosecond each, and a list of what was had on credit.
+    /// The account as a heap of coins of a nanosecond each, and a list of coins had on credit.
     #[derive(Default)]
     struct Coins {
         left: Vec<()>,

@@ -1,4 +1,4 @@
-//! One cluster: which reservation each CPU should run, and whose link changed.
+//! One cluster: the reservation that each CPU should run, and the CPUs whose links changed.
 //!
 //! A reservation is *linked* to the CPU where policy wants it and *scheduled* where it runs; the two
 //! differ while a kick is on its way. This module decides links, nothing else.
@@ -13,8 +13,8 @@
 //!
 //! The lateness bounds hold for a shared queue only.
 //!
-//! Not here: budgets (`account.rs`), who runs on a reservation (`kernel/core`). Source: link-based
-//! scheduling after LITMUS^RT's GSN-EDF; Block et al., RTCSA 2007.
+//! Not here: budgets (`account.rs`), runners of a reservation (`kernel/core`). Source: link-based scheduling after LITMUS^RT's
+//! GSN-EDF; Block et al., RTCSA 2007.
 
 use crate::cpu::{CpuId, CpuSet};
 use crate::key::Key;
@@ -32,7 +32,7 @@ struct Link {
 }
 
 /// The cluster. `N` bounds the ids, `CPUS` the CPUs of the whole system.
-// In this order, what every look needs is near the start.
+// In this order, the fields that every look needs are near the start.
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub struct Cluster<const N: usize, const CPUS: usize> {
@@ -156,8 +156,8 @@ impl<const N: usize, const CPUS: usize> Cluster<N, CPUS> {
         }
     }
 
-    /// Adds `id`, which must be absent, in place of what is linked to `cpu`, if anything is: what [`Cluster::insert`] does
-    /// if it [would](Cluster::would_take).
+    /// Adds `id`, which must be absent, in place of the link of `cpu`, if there is one: as [`Cluster::insert`] does if it
+    /// [would](Cluster::would_take).
     #[inline(always)]
     pub fn displace(&mut self, cpu: CpuId, id: u16, key: Key) {
         let Link { key: latest, id_plus_one } = self.links[cpu.index() % CPUS];
@@ -238,7 +238,7 @@ impl<const N: usize, const CPUS: usize> Cluster<N, CPUS> {
         self.cpus.lowest().filter(|cpu| self.cpus == CpuSet::only(*cpu))
     }
 
-    /// The CPU a new reservation would get: a free one, else the one with the latest key and what is there.
+    /// The CPU a new reservation would get: a free one, else the one with the latest key and its link.
     fn victim(&self, preferred: Option<CpuId>) -> Option<(CpuId, Option<(Key, u16)>)> {
         if let Some(cpu) = preferred
             && self.cpus.contains(cpu)
@@ -394,7 +394,7 @@ mod tests {
         // On the path of 1, whose link is right, and which is queued as well.
         assert_eq!(broken(&|cluster| cluster.ready.push(1, Key::at(Instant(40)))), Err("S4"));
         assert_eq!(broken(&|cluster| cluster.places[3] = LINKED + 1), Err("S4"));
-        // Who is no member is not looked at.
+        // An index that is no member is not looked at.
         let mut cluster = three();
         cluster.places[3] = READY;
         assert_eq!(cluster.check(3), Ok(()));
@@ -412,7 +412,7 @@ mod tests {
             assert!(cpus.iter().all(|cpu| !cluster.would_take(cpu, key, None)), "{cpus:?}");
             assert_eq!(cluster.insert(count, key, None), None);
             let earlier = Key::at(Instant(9));
-            // Of equal ones the first is displaced.
+            // Among equal ones the first is displaced.
             let victim = cpus.lowest();
             let would: Vec<_> = cpus.iter().filter(|cpu| cluster.would_take(*cpu, earlier, None)).collect();
             assert_eq!((would.first().copied(), would.len()), (victim, 1));

@@ -1,4 +1,4 @@
-//! What a job is ordered by.
+//! The order of jobs.
 //!
 //! A key packs the scheduling class and the priority point of a job into one word, so that one comparison
 //! decides. Points saturate at 2^62 ns, 146 years after boot. Keys are comparable only within one cluster.
@@ -16,7 +16,7 @@ pub enum Class {
     /// Ordered by the cluster's policy.
     #[default]
     RealTime = 0,
-    /// Drivers and servers nobody waits for.
+    /// Drivers and servers that no job waits for.
     Service = 1,
     /// Everything else, round robin.
     Background = 2,
@@ -52,7 +52,7 @@ impl Key {
         Key { point: at.0, tie: 0 }
     }
 
-    /// The same; of events at one instant that of the lowest `id` comes first.
+    /// A key for an event at `at`; among events at one instant that of the lowest `id` comes first.
     #[must_use]
     #[inline]
     pub const fn event(at: Instant, id: u16) -> Key {
@@ -119,7 +119,7 @@ pub struct TaskParameters {
 pub enum PriorityPoint {
     /// This long after the job's release, give or take an offset that is the same for all tasks of the cluster.
     AfterRelease(Nanoseconds),
-    /// The same for all jobs: fixed priorities.
+    /// One constant for all jobs: fixed priorities.
     Constant(u64),
 }
 

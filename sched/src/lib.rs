@@ -1,11 +1,10 @@
 //! Real-time scheduling policy, pure: time, keys, queues, clusters, accounts.
 //!
-//! What lives here knows tasks, jobs and CPUs as numbers. What may not: registers, clocks, atomics, the
-//! kernel, floating point. Time comes in as an argument, a decision goes out as a value; the kernel and the
-//! simulator run exactly this code.
+//! The code of this crate knows tasks, jobs and CPUs as numbers. It has no registers, clocks, atomics, kernel or floating point.
+//! Time comes in as an argument, a decision goes out as a value; the kernel and the simulator run exactly this code.
 //!
 //! - [`time`]: instants and spans that cannot be confused and do not wrap.
-//! - [`key`]: what jobs are ordered by; policies; tie-breaks.
+//! - [`key`]: the order of jobs; policies; tie-breaks.
 //! - [`queue`]: a fixed-capacity priority queue.
 //! - [`cluster`]: which reservation is linked to which CPU.
 //! - [`account`]: one budget with its debt.

@@ -16,7 +16,7 @@ struct Entry {
 }
 
 /// The queue. `N` bounds both the ids and the number of entries.
-// In this order, what every look needs is near the start.
+// In this order, the fields that every look needs are near the start.
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub struct Queue<const N: usize> {

@@ -46,7 +46,7 @@ impl Nanoseconds {
     /// No time.
     pub const ZERO: Nanoseconds = Nanoseconds(0);
 
-    /// What is left after taking `other` away; zero if nothing is.
+    /// The rest after taking `other` away; zero if nothing is left.
     #[must_use]
     #[inline]
     pub const fn saturating_sub(self, other: Nanoseconds) -> Nanoseconds {

@@ -7,24 +7,24 @@
 //!    e' = e + its own operations + 2's and 3's blocking, and then a plain test
 //! ```
 //!
-//! Suspension counts as execution: a job is blocked only while fewer than `c` jobs of higher priority are pending
-//! (`pi_blocking`). Then whoever it waits for runs whenever ready, on its reservation or an earlier one: inheritance.
+//! Suspension counts as execution: a job is blocked only while fewer than `c` jobs of higher priority are pending (`pi_blocking`).
+//! Then the job that it waits for runs whenever ready, on its reservation or an earlier one: inheritance.
 //!
-//! # What must hold for a bound to hold
+//! # Conditions of a bound
 //!
 //! 1. A job does not hold two engines at once, and a task waits in one place at a time.
-//! 2. Nobody holds an engine for longer than it declares, nor more often in a job.
-//! 3. No budget runs dry on the way: that of a task covers what it computes, and [`Blocked::lends`] and [`Blocked::drawn`]
-//!    besides.
+//! 2. No job holds an engine for longer than its task declares, nor more often in a job.
+//! 3. No budget runs dry on the way: the budget of a task covers its computation, and [`Blocked::lends`] and [`Blocked::drawn`]
+//!   besides.
 //! 4. A job suspends for locks, its own operations, calls, and as long as it says otherwise; for the last two while it holds
 //!    nothing.
 //! 5. An engine is idle when it is released, and its request of a job is granted or withdrawn before its token goes back.
 //!
-//! Tokens that clusters share lend nothing: who has a request for one is among the jobs that its cluster runs, by donation at
-//! release, and so is whoever holds an engine with it. So of another cluster no response time has to be known: at most as many
-//! of its jobs as it has CPUs have a request, each once, by arrival.
+//! Tokens that clusters share lend nothing: a job with a request for one is among the jobs that its cluster runs, by donation at
+//! release, and so is the holder of an engine with it. So no response time of another cluster has to be known: at most as many of
+//! its jobs as it has CPUs have a request, each once, by arrival.
 //!
-//! # What is coarse
+//! # Coarse parts
 //!
 //! A request meets the longest hold of each rival, whether or not that has a job at the time. Only where there is no
 //! other bound (`Study::is_counted`) jobs are counted, by their response times; then bounds and response times are
@@ -60,9 +60,9 @@ pub use crate::servers::{Caller, Server};
 
 pub use crate::locks::{Abroad, Alternative, Engine, Hold, Locks, Order, Pool, Protocol, Section, Shared, User};
 
-//--- What follows
+//--- Results
 
-/// What a job waits for.
+/// The lock or server that a job waits for.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum On {
     /// The engine with this index.
@@ -78,15 +78,15 @@ pub enum On {
 /// A part of a job's blocking.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Part {
-    /// What it waits for.
+    /// The lock or server of the wait.
     pub on: On,
     /// How long in all.
     pub span: Nanoseconds,
-    /// Who accounts for most of it.
+    /// The task that accounts for most of it.
     pub largest: usize,
 }
 
-/// How long a job is blocked, and for what.
+/// The time for which a job is blocked, with its causes.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Blocked {
     /// Its requests.
@@ -105,9 +105,10 @@ pub struct Blocked {
     pub lends: Nanoseconds,
     /// Engine time that is drawn from its budget, if that covers it: all its holds, and its preemptions.
     pub drawn: Nanoseconds,
-    /// What [`Blocked::blocking`] consists of, the largest first.
+    /// The parts of [`Blocked::blocking`], the largest first.
     pub parts: Vec<Part>,
-    /// How long it has a token of the pool with this index, at most: what it computes, its operations, and its waits for engines (4.5). Preemption is not in it.
+    /// The longest time for which a job has a token of the pool with this index: its computation, its operations, and its waits for
+    /// engines (4.5). Preemption is not in it.
     pub sections: Vec<(usize, Nanoseconds)>,
 }
 
@@ -116,7 +117,7 @@ pub struct Blocked {
 pub enum Unbounded {
     /// All holds of an engine, or of the tokens of a pool, take longer than there is time.
     Overcommitted {
-        /// Of what.
+        /// The engine or the pool.
         on: On,
         /// How much of the time of one they take, more than all there are have: in thousandths, rounded up.
         per_mille: u64,
@@ -163,9 +164,9 @@ const ROUNDS: usize = 1_000;
 
 /// Analyses `cluster` with these locks: its report, and how each task is blocked.
 ///
-/// Where a bound on blocking needs response times, both are computed in turn, from no waiting at all, until neither
-/// grows. What is found so holds: until the first job that is later than its bound, all others were within theirs, so
-/// it was blocked no longer than computed, and is not later.
+/// Where a bound on blocking needs response times, both are computed in turn, from no waiting at all, until neither grows. The
+/// resulting bounds hold: until the first job that is later than its bound, all others were within theirs, so it was blocked no
+/// longer than computed, and is not later.
 ///
 /// A budget that covers engines is execution time, and so are a job's own operations: they are in it, and not added again.
 ///
@@ -228,7 +229,8 @@ impl Blocked {
         Locking { requests: self.requests, operations, blocking: self.blocking }
     }
 
-    /// How long a job may be suspended or kept waiting, by what is declared: all that is added to its execution.
+    /// The longest time that a job may be suspended or kept waiting, by the declarations: the sum of all additions to its
+    /// execution.
     #[must_use]
     pub fn suspension(&self) -> Nanoseconds {
         let parts = [self.operations, self.suspends, self.blocking];
@@ -237,7 +239,7 @@ impl Blocked {
 }
 
 impl Engine {
-    /// How long `user` holds it at a time, seen by those who wait (2.47).
+    /// The time for which `user` holds the engine in one hold, seen by waiting jobs (2.47).
     fn length(&self, user: &User, overheads: &Overheads) -> Result<Nanoseconds, Unbounded> {
         plus(plus(self.operation(user)?, section(overheads, user.hold.cpu)?)?, self.shared.take_back)
     }
@@ -250,7 +252,7 @@ impl Engine {
         }
     }
 
-    /// What comes after an operation, at most.
+    /// The longest time after an operation until the engine is free.
     fn end(&self) -> Result<Nanoseconds, Unbounded> {
         plus(plus(self.completion, self.others)?, self.reset)
     }
@@ -268,7 +270,7 @@ impl Engine {
         plus(self.operations(user)?, times(user.times.into(), section(overheads, user.hold.cpu)?)?)
     }
 
-    /// The same, seen by those who wait.
+    /// The time of all holds of `user` in a job, seen by waiting jobs.
     fn waits(&self, user: &User, overheads: &Overheads) -> Result<Nanoseconds, Unbounded> {
         plus(self.lengths(user, overheads)?, times(user.times.into(), self.shared.take_back)?)
     }
@@ -283,13 +285,15 @@ impl Engine {
 }
 
 impl Locks {
-    /// Whether jobs of the cluster wait for engines and for nothing else, and how many holds that are was counted without saying who executes meanwhile.
+    /// Whether jobs of the cluster wait for engines only, and the number of holds that they wait for was counted for any jobs that
+    /// execute meanwhile.
     fn are_for_windows(&self, cluster: &Cluster) -> bool {
         let is_counted = |engine: &Engine| match engine.order {
             Order::Fifo => true,
-            // Else of one CPU it is said that nobody is blocked while jobs of higher priority are pending.
+            // With more users on one CPU, the bound rests on the rule that no job is blocked while jobs of higher priority are
+            // pending.
             Order::Priority => engine.users.len() <= 2 || cluster.cpus() > 1,
-            // What others have of the engine counts as their execution, and as nothing else.
+            // The time that others have the engine counts as their execution, and as nothing else.
             Order::Preemptive => false,
         };
         let is_ours = |user: &User| !self.abroad.iter().any(|abroad| abroad.task == user.task);
@@ -303,7 +307,7 @@ impl Locks {
             && engines().all(|engine| is_counted(engine) && is_alone(engine))
     }
 
-    /// Whether jobs of users of engines whose device decides are pending for no longer than counts.
+    /// Whether jobs of users of engines whose device decides are pending for no longer than the windows that were counted.
     fn within_windows(&self, report: &Report) -> Result<(), Unbounded> {
         for (index, engine) in self.engines.iter().enumerate() {
             for (task, window) in &engine.windows {
@@ -320,7 +324,7 @@ impl Locks {
     /// Whether no engine and no tokens are wanted for more than all of their time by the cluster's tasks; then no bound would
     /// exist. Engines of a group are not looked at: some requests are for several of them.
     fn within_their_time(&self, cluster: &Cluster, overheads: &Overheads) -> Result<(), Unbounded> {
-        // Which engine of several devices a task holds is not known before.
+        // The engine that a task holds, among those of several devices, is not known before.
         let is_known = |engine: &Engine| !engine.is_group && engine.alternative.is_none();
         for (index, engine) in self.engines.iter().enumerate().filter(|(_, engine)| is_known(engine)) {
             let holds = engine.users.iter().map(|user| Ok((user.task, engine.waits(user, overheads)?)));
@@ -337,7 +341,7 @@ impl Locks {
         Ok(())
     }
 
-    /// How long a token of `pool` is held in the section `one`, if nobody else wants its engines.
+    /// The time for which a token of `pool` is held in the section `one`, if no other job wants its engines.
     fn alone(&self, pool: &Pool, one: &Section, overheads: &Overheads) -> Result<Nanoseconds, Unbounded> {
         let mut spans = vec![(None, section(overheads, one.cpu)?)];
         for engine in pool.engines.iter().map(|index| &self.engines[*index]) {
@@ -364,7 +368,8 @@ fn on_one_device(spans: &[(Option<Alternative>, Nanoseconds)]) -> Result<Nanosec
     most.copied().try_fold(sum, plus)
 }
 
-/// Of all waits for engines (alternative, engine, how long) those of one device of each pool: the one with most.
+/// The waits of one device of each pool, among all waits for engines (alternative, engine, time): those of the device with the
+/// longest.
 fn on_worst_device(
     waits: Vec<(Option<Alternative>, usize, Total)>,
 ) -> Result<impl Iterator<Item = (usize, Total)>, Unbounded> {
@@ -383,7 +388,7 @@ fn on_worst_device(
     Ok(worst.map(|(_, index, total)| (index, total)))
 }
 
-/// Whether `holds` (whose, how many in a job, how long) of `count` things need no more than all of their time.
+/// Whether `holds` (task, number in a job, length) of `count` engines or tokens need no more than all of their time.
 fn fits(
     on: On,
     count: u8,
@@ -414,12 +419,12 @@ struct Study<'a> {
     cluster: &'a Cluster,
     overheads: &'a Overheads,
     locks: &'a Locks,
-    /// Upper bounds on response times, or what is known so far.
+    /// Upper bounds on response times, or the values known so far.
     responses: &'a [Nanoseconds],
     calls: &'a Calls<'a>,
 }
 
-/// How one request, or all of a job, may be kept waiting: by whom for how long, and their CPU time in that.
+/// The wait of one request, or of a whole job: the task that causes it, its length, and the CPU time of that task in it.
 #[derive(Clone, Copy, Debug)]
 struct Wait {
     task: usize,
@@ -427,7 +432,7 @@ struct Wait {
     cpu: Nanoseconds,
 }
 
-/// Waits in sum, and who has most of it.
+/// Waits in sum, and the task with the largest part.
 #[derive(Clone, Copy, Debug, Default)]
 struct Total {
     span: Nanoseconds,
@@ -436,7 +441,7 @@ struct Total {
 }
 
 impl Study<'_> {
-    /// How services are suspended for engines, by server: the same whatever response times are.
+    /// The suspensions of services for engines, by server: they do not depend on response times.
     fn held(cluster: &Cluster, overheads: &Overheads, locks: &Locks) -> Result<Vec<Held>, Unbounded> {
         let none = Calls::new(&[], Vec::new())?;
         let study = Study { cluster, overheads, locks, responses: &[], calls: &none };
@@ -467,7 +472,7 @@ impl Study<'_> {
             if !pool.sections.iter().any(|section| section.task == task) {
                 continue;
             }
-            // Those who have a token may wait for an engine for as long as response times say, which are not known here.
+            // A holder of a token may wait for an engine for as long as response times allow, which are not known here.
             if pool.engines.iter().any(|engine| self.is_by_counting(&self.locks.engines[*engine])) {
                 return Err(Unbounded::NoBound(On::Token(index)));
             }
@@ -572,8 +577,8 @@ impl Study<'_> {
         self.locks.signallers.contains(&task)
     }
 
-    /// How many requests a job of `task` makes of the server at `index`, directly or through others, and how long these wait for
-    /// what it does for others: see `servers`. All of that may be done on the job's budget.
+    /// The number of requests that a job of `task` makes of the server at `index`, directly or through others, and how long these
+    /// wait for the server's work for others: see `servers`. All of that may be done on the job's budget.
     fn server(&self, index: usize, task: usize) -> Result<(u32, Total), Unbounded> {
         let (calls, on) = (&self.calls, On::Server(index));
         let requests = calls.requests(task)?[index];
@@ -619,16 +624,16 @@ impl Study<'_> {
 
     /// Whether requests for an engine by priority can be passed again and again.
     ///
-    /// - Of two users, or two who can want it, the other has it once.
+    /// - If there are two users, or two that can want it, the other has it once.
     /// - On one CPU a job is not pi-blocked while others of higher priority are pending, which is enough for all requests
     ///   of its own. With its token comes the priority of others, and goes: then requests are passed as on several CPUs.
-    /// - Requests of a group are ordered by the priority that they were made with, whatever is lent to them later.
+    /// - Requests of a group are ordered by the priority that they were made with, also if a later loan changes the job's priority.
     fn is_counted(&self, engine: &Engine) -> bool {
         let passes = engine.rivals.map_or(self.cluster.cpus() > 1 && engine.users.len() > 2, |rivals| rivals > 2);
         passes || engine.is_group
     }
 
-    /// Whether waits for `engine` are bounded by who comes first alone, of which nothing is known of services.
+    /// Whether waits for `engine` are bounded only by a count of the jobs that come first, which is not known for services.
     fn is_by_counting(&self, engine: &Engine) -> bool {
         match engine.order {
             Order::Fifo => false,
@@ -642,17 +647,20 @@ impl Study<'_> {
     /// - FIFO: each request waits for one hold of each other user; of `rho - 1` of them, if no more than `rho` jobs can
     ///   want the engine at the same time. Eq. 4.7 and 4.10, which print the longest hold `rho - 1` times; those of
     ///   different rivals are of different tasks, since a task waits in one place.
-    /// - Priority, one CPU: while a job of higher priority is pending, nobody is blocked. Of lower ones, only who holds
-    ///   the engine when the request is made comes before it.
-    /// - Preemptive, one CPU: nobody of lower priority has what it could have, but while it makes room. That is part of operations, as is what
-    ///   those of higher priority cost the others by it: they are pending, and what they are pending for counts as their execution.
-    /// - Clients without the lock have the engine whenever nobody else does: each request may be the first after that, and each hold of others, too.
-    /// - Priority, several CPUs, and where else jobs are counted ([`Study::is_counted`]): the same; and while it is among
-    ///   the c highest, jobs of higher priority can pass it with each of their requests. As many jobs of task j are pending
-    ///   within a job of i as are released within its response time and theirs: `ceil((r_i + r_j) / p_j)`, eq. 4.12
-    ///   without its maximum, since `r` is counted from the release here. Of these only jobs with no later priority point can
-    ///   pass ([`Study::earlier`]), unless theirs may be lent to them: then jobs of lower priority are counted, too. If a task's job that is not counted so holds the engine at the first
-    ///   request, its jobs before that one have ended, so they are not waited for: of its hold only what is longer counts besides.
+    /// - Priority, one CPU: while a job of higher priority is pending, no job is blocked. Among jobs of lower priority, only the
+    ///   holder of the engine at the time of the request comes before it.
+    /// - Preemptive, one CPU: no job of lower priority has a part of the engine that it could have, but while it makes room. That
+    ///   is part of operations, and so is the cost of preemptions by jobs of higher priority: these are pending, and their pending
+    ///   time counts as their execution.
+    /// - Clients without the lock have the engine whenever no holder has it: each request may be the first after that, and each
+    ///   hold of others, too.
+    /// - Priority, several CPUs, and where else jobs are counted ([`Study::is_counted`]): as on one CPU; and while it is among the
+    ///   c highest, jobs of higher priority can pass it with each of their requests. As many jobs of task j are pending within a
+    ///   job of i as are released within its response time and theirs: `ceil((r_i + r_j) / p_j)`, eq. 4.12 without its maximum,
+    ///   since `r` is counted from the release here. Only those of them with no later priority point can pass ([`Study::earlier`]),
+    ///   unless such a point may be lent to them: then jobs of lower priority are counted, too. If a task's job that is not counted
+    ///   in this way holds the engine at the first request, the task's jobs before that one have ended, so they are not waited for:
+    ///   only the excess of its hold over a counted one is added.
     fn engine(&self, index: usize, user: &User) -> Result<Total, Unbounded> {
         let engine = &self.locks.engines[index];
         let others = self.others(engine, user)?;
@@ -673,7 +681,7 @@ impl Study<'_> {
             Order::Priority => {
                 let mut under_way = others.clone();
                 if self.is_counted(engine) {
-                    // Of other classes nobody passes, but who has a priority with a token, or stands in another queue.
+                    // No job of another class passes, unless it has a priority with a token, or stands in another queue.
                     let may_inherit = engine.rivals.is_some() || engine.is_group;
                     let all = engine.users.iter().map(|other| {
                         let span = engine.waits(other, self.overheads)?;
@@ -695,7 +703,7 @@ impl Study<'_> {
                 total.add_longest(&others, most, requests.saturating_sub(1))?;
             }
         }
-        // Whoever asks for an engine that nobody holds takes it back.
+        // A job that asks for an engine without a holder takes it back.
         let own = Wait { task: Shared::CLASS, span: engine.shared.take_back, cpu: Nanoseconds::ZERO };
         total.add(own, user.times.into())?;
         Ok(total)
@@ -705,7 +713,7 @@ impl Study<'_> {
     fn others(&self, engine: &Engine, user: &User) -> Result<Vec<Wait>, Unbounded> {
         let others = engine.users.iter().filter(|other| other.task != user.task);
         let wait = |other: &User| {
-            // Who is of another cluster runs on what that one has.
+            // A job of another cluster runs on a reservation of that cluster.
             let cpu = match self.abroad(other.task) {
                 Some(_) => Nanoseconds::ZERO,
                 None => section(self.overheads, other.hold.cpu)?,
@@ -715,7 +723,7 @@ impl Study<'_> {
         others.map(wait).collect()
     }
 
-    /// Jobs that pass those of `task`, and how many of each: `all` is what they hold in one job each.
+    /// Jobs that pass those of `task`, and the number of each: `all` has their holds in one job each.
     fn passing(&self, on: On, task: usize, may_inherit: bool, all: &[Wait]) -> Result<Vec<(Wait, u64)>, Unbounded> {
         let tasks = self.cluster.tasks();
         let is_foreign = |task: usize| task >= tasks.len();
@@ -778,8 +786,9 @@ impl Study<'_> {
     ///   4.35 as long as all tasks fit into the queues (the text: while there are no more than CPUs).
     /// - The same with a limit on the requests in all queues, of as many as CPUs or more: [`pool`] says why; with fewer, as by
     ///   priority. No bound is known for the k-FMLP with such a limit.
-    /// - Either of these with advice: all that its queue has room for, since nobody knows which queue that is.
-    /// - By priority: as an engine, if there is one token, but for all who have a place in its queue in the place of one holder; no bound is known for several tokens.
+    /// - Either of these with advice: all requests that its queue has room for, since it is unknown which queue that is.
+    /// - By priority: as an engine, if there is one token, but with all jobs that have a place in its queue instead of one holder;
+    ///   no bound is known for several tokens.
     /// - CK-OMLP: eq. 2.36, with the longest sections of as many tasks, of each cluster no more than it has CPUs (4.39 to 4.41;
     ///   4.41 prints the CPUs of one cluster where 2.36 has those of all that share).
     fn token(&self, index: usize, task: usize, sections: &[Wait]) -> Result<Total, Unbounded> {
@@ -816,10 +825,10 @@ impl Study<'_> {
                         if replicas != 1 {
                             return Err(Unbounded::NoBound(On::Token(index)));
                         }
-                        // Those in the queue when it joins those outside, of whatever priority; from there on a higher one only.
+                        // Jobs in the queue when it joins those outside, of any priority; from there on only jobs of a higher one.
                         total.add_longest(&others, usize::try_from(room).unwrap_or(usize::MAX), 1)?;
                         if sections.len() > 2 {
-                            // By its own priority, whatever is lent to it; then it runs on its own reservation.
+                            // The order is by the job's own priority, not by a lent one; then it runs on its own reservation.
                             let all = sections.iter().map(|one| Wait { cpu: Nanoseconds::ZERO, ..*one });
                             let passing = self.passing(On::Token(index), task, false, &all.collect::<Vec<_>>())?;
                             passing.into_iter().try_for_each(|(other, jobs)| total.add(other, jobs))?;
@@ -879,7 +888,7 @@ impl Study<'_> {
         Ok(longest)
     }
 
-    /// What is known of `task`, if it is of another cluster.
+    /// The known facts of `task`, if it is of another cluster.
     fn abroad(&self, task: usize) -> Option<&Abroad> {
         self.locks.abroad.iter().find(|abroad| abroad.task == task)
     }

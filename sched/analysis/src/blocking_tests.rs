@@ -202,8 +202,8 @@ fn each_protocol_blocks_for_as_many_sections_as_its_equation_says() {
     assert_eq!(refused(2, 3), Some(Unbounded::NoBound(On::Token(0))));
 }
 
-/// Two CPUs and some tokens, shared with a cluster of three CPUs. Of one's own cluster one request is ahead, of the other three.
-/// A donor waits for as long as another of its cluster does, and for that one's section.
+/// Two CPUs and some tokens, shared with a cluster of three CPUs. One request of the job's own cluster is ahead, and three of the
+/// other. A donor waits for as long as another of its cluster does, and for that one's section.
 #[test]
 fn clusters_share_tokens_by_arrival_and_each_job_donates_once_whether_it_uses_them_or_not() {
     // The fourth task uses nothing; the other cluster has four that do.
@@ -222,16 +222,16 @@ fn clusters_share_tokens_by_arrival_and_each_job_donates_once_whether_it_uses_th
     assert_eq!(spans(&found), [150 + 154, 150 + 154, 150 + 152, 154]);
     assert_eq!(lends(&found), [4, 4, 2, 4]);
     assert_eq!(found[3].parts, [Part { on: On::Donation(0), span: Nanoseconds(154), largest: 4 }]);
-    // One token: a round for each. Eight: nobody waits, but for whom it donates to.
+    // One token: a round for each. Eight: no job waits, but for the job that it donates to.
     assert_eq!(spans(&blocked(&here, &locks(1, &[]))), [179 + 181, 179 + 181, 177 + 181, 181]);
     assert_eq!(spans(&blocked(&here, &locks(8, &[]))), [4, 4, 2, 4]);
     // An engine that one task of each cluster holds with its token, for 10 and 20: sections are 1 + 10 + 20 and 50 + 20 + 10.
     let users = [user(0, 1, 4, 6), user(5, 1, 5, 15)];
     let found = blocked(&here, &locks(2, &[Engine { rivals: Some(2), ..engine(Order::Fifo, &users) }]));
     assert_eq!(spans(&found), [20 + 180 + 184, 180 + 211, 180 + 211, 211]);
-    // What the holder of the other cluster computes, it does on what that one has.
+    // The holder of the other cluster computes on a reservation of that cluster.
     assert_eq!(lends(&found), [4, 1 + 4, 1 + 4, 1 + 4]);
-    // By priority among three nobody can count jobs of another cluster.
+    // By priority among three, jobs of another cluster cannot be counted.
     let by_priority = Engine { rivals: Some(3), ..engine(Order::Priority, &users) };
     let refused = analyse(&here, &Overheads::default(), &locks(3, &[by_priority])).err();
     assert_eq!(refused, Some(Unbounded::NoBound(On::Engine(0))));
@@ -250,8 +250,8 @@ fn a_section_is_as_long_as_its_computing_its_holds_and_their_blocking() {
     assert_eq!(found[0].parts.iter().map(|part| part.on).collect::<Vec<_>>(), [On::Token(0), On::Engine(0)]);
 }
 
-/// By priority, requests of a group, and of three who have tokens, are passed even on one CPU; who passes may run on the
-/// budget of who waits. Of other classes nobody can be counted then.
+/// By priority, requests of a group, and of three tasks with tokens, are passed even on one CPU; a job that passes may run on the
+/// budget of a waiting one. Jobs of other classes cannot be counted then.
 #[test]
 fn what_is_ordered_by_a_priority_that_changes_meanwhile_is_counted_on_one_cpu_too() {
     let plain = engine(Order::Priority, &three());
@@ -410,7 +410,7 @@ fn random_engine() -> impl Strategy<Value = Engine> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
 
-    /// Longer holds, more of them and more users block no less; who uses nothing is not blocked; the parts are the whole.
+    /// Longer holds, more of them and more users block no less; a task that uses nothing is not blocked; the parts are the whole.
     #[test]
     fn more_use_never_blocks_less(
         cpus in 1u32..4,
@@ -451,7 +451,7 @@ fn a_budget_that_covers_engines_holds_operations_and_pays_for_preemptions() {
     assert_eq!(of(1, &engines(&holds)), (128.into(), 18, 0));
     let covering = Locks { covering: vec![0], ..engines(&holds) };
     assert_eq!(of(1, &covering), (110.into(), 18, 20 + 10));
-    // With a CPU for each nobody is preempted; of a group both engines are paid for.
+    // With a CPU for each no job is preempted; for a group both engines are paid for.
     assert_eq!(of(2, &covering), (100.into(), 18, 20));
     let group = Locks { engines: vec![Engine { is_group: true, ..holds[0].clone() }], ..covering.clone() };
     assert_eq!(of(1, &group).2, 40 + 20);

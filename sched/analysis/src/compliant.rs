@@ -21,10 +21,10 @@
 //!
 //! # Why it is sound
 //!
-//! The text mixes `m` and `m^` without a reason. Here is one. Let job J of task k have its priority point at `t`;
-//! forget all jobs after J in priority; let all others keep their bounds. Let `t0` be the last instant up to `t`
-//! before which fewer than `m^` CPUs were busy. From `t0` to `t` at least `m^ >= U` CPUs work, so what is left at
-//! `t` is at most what exceeds the fluid shares `u_i (t - t0)`:
+//! The text mixes `m` and `m^` without a reason. Here is one. Let job J of task k have its priority point at `t`; forget all jobs
+//! after J in priority; let all others keep their bounds. Let `t0` be the last instant up to `t` before which fewer than `m^` CPUs
+//! were busy. From `t0` to `t` at least `m^ >= U` CPUs work, so the remaining work at `t` is at most the excess over the fluid
+//! shares `u_i (t - t0)`:
 //!
 //! - a task with nothing pending at `t0` adds at most `S_i`: its jobs with points in the window;
 //! - one with a pending job, and there are at most `m^ - 1`, adds at most `x_i u_i + e_i`, because that job ends

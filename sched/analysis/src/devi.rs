@@ -8,10 +8,10 @@
 //!
 //! # Why `L` tasks, and `m` CPUs
 //!
-//! Work beyond the fluid shares `u_i` of all tasks grows only while fewer CPUs are busy than `U`, so while at most `L` are:
-//! then at most `L` tasks have pending work, and only what these are behind their shares is carried into the window before a
-//! deadline. So `L` counts tasks. Within the window, and after the deadline, all `m` CPUs work on what comes first whenever the
-//! job waits for one: that work is done at the rate `m`, and `m` stays in the divisor. Elliott 2015 prints `m - 1` and `m - 2` tasks (2.18),
+//! Work beyond the fluid shares `u_i` of all tasks grows only while fewer CPUs are busy than `U`, so while at most `L` are: then at
+//! most `L` tasks have pending work, and only their lag behind their shares is carried into the window before a deadline. So `L`
+//! counts tasks. Within the window, and after the deadline, all `m` CPUs work on the jobs that come first whenever the job waits
+//! for one: that work is done at the rate `m`, and `m` stays in the divisor. Elliott 2015 prints `m - 1` and `m - 2` tasks (2.18),
 //! and suggests U rounded up for each `m`, the divisor's too; that bound is larger than it needs to be.
 //!
 //! # Why the divisor is never zero
@@ -47,7 +47,7 @@ pub enum DoesNotApply {
 /// `L >= 1`, is not used.
 ///
 /// # Errors
-/// Which assumption does not hold.
+/// The assumption that does not hold.
 ///
 /// # Source
 /// Devi, Anderson 2008, with the `L` of their corollary 1 (Devi 2006, corollary 4.11); Elliott 2015, eq. 2.18.

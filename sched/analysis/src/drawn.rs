@@ -1,8 +1,8 @@
 //! How long a task is preempted at most, for budgets that pay for engines.
 //!
 //! Such a budget pays for each hold from the grant until the engine is idle, so for the holder's preemptions, too. While the
-//! reservation that a job runs on could run and does not, all CPUs run reservations with earlier keys. Of each other
-//! task jobs that are pending meanwhile and come first compute on its reservation, each for its budget at most, whoever runs on it.
+//! reservation that a job runs on could run and does not, all CPUs run reservations with earlier keys. Jobs of each other task that
+//! are pending meanwhile and come first compute on its reservation, each for its budget at most, whichever thread runs on it.
 //!
 //! Coarse: preemptions are counted wherever they are in the job, and not only in its holds.
 //!
@@ -17,7 +17,7 @@ use crate::overheads::{Locking, Overheads, inflate};
 use crate::report::{Bound, Report};
 use crate::task::{Cluster, Task};
 
-/// Adds to what each task's budget pays for engines what it pays for preemptions, by response times that are known.
+/// Adds the payments for preemptions to the payments of each task's budget for engines, by known response times.
 ///
 /// # Errors
 /// [`Unbounded::Preempted`].
@@ -44,8 +44,8 @@ pub(crate) fn add_preemptions(
     Ok(())
 }
 
-/// How long a job of `task` is preempted at most; `computing`: the cluster with what kernel paths cost. `None`: the response
-/// time of some task has no bound, or it is too long.
+/// The longest preemption of a job of `task`; `computing`: the cluster with the costs of kernel paths. `None`: the response time of
+/// some task has no bound, or it is too long.
 fn preemption(
     cluster: &Cluster,
     computing: &Cluster,

@@ -1,9 +1,9 @@
-//! Response times on several CPUs by interference: who can keep a job from running, and for how long together.
+//! Response times on several CPUs by interference: the tasks that can keep a job from running, and for how long together.
 //!
-//! A job of task `k` that is not complete after `x` has computed for less than `C_k`, so for more than `x - C_k` all
-//! `m` CPUs were busy with other jobs that come first. Of that time no task takes more than all of it, for it runs on
-//! one CPU at a time, nor more than it has work. If the sum of what each may take is below `m` times that time, the
-//! job is complete. So its response time is at most the least solution of
+//! A job of task `k` that is not complete after `x` has computed for less than `C_k`, so for more than `x - C_k` all `m` CPUs were
+//! busy with other jobs that come first. No task takes more than all of that time, for it runs on one CPU at a time, nor more than
+//! it has work. If the sum over all tasks is below `m` times that time, the job is complete. So its response time is at most the
+//! least solution of
 //!
 //! ```text
 //! x = C_k + floor((sum over other tasks i of min(I_i(x), x - C_k + 1)) / m)
@@ -13,9 +13,9 @@
 //!
 //! # How much work a task has in a window
 //!
-//! Task `i` has at most `w_i(l) = floor(l / T_i) C_i + min(C_i, l mod T_i)` of work that becomes available within `l`.
-//! If no work of it ever waits for longer than `d_i` (its *delay*, `R_i - C_i` of a task with a response bound `R_i`),
-//! what it executes in a window of length `x` became available at most `d_i` before:
+//! Task `i` has at most `w_i(l) = floor(l / T_i) C_i + min(C_i, l mod T_i)` of work that becomes available within `l`. If no work
+//! of it ever waits for longer than `d_i` (its *delay*, `R_i - C_i` of a task with a response bound `R_i`), its execution in a
+//! window of length `x` became available at most `d_i` before:
 //!
 //! - *any policy*: `w_i(x + d_i)`;
 //! - *without work from before the window*: `w_i(x)`;
@@ -35,8 +35,8 @@
 //!
 //! # Points after releases
 //!
-//! The window starts with the release, and what task `i` takes is the smaller of the bounds for any policy and for its
-//! points. The argument asks nothing of points but that jobs are ordered by them, so it holds for FL as for EDF.
+//! The window starts with the release, and the time that task `i` takes is the smaller of the bounds for any policy and for its
+//! points. The argument needs nothing of points but that jobs are ordered by them, so it holds for FL as for EDF.
 //!
 //! # Delays and bounds from each other
 //!
@@ -44,15 +44,15 @@
 //! delay. Bounds found so hold: consider the first instant at which a job is not complete by its bound. Until then
 //! no work was delayed for longer than assumed, so the job was complete by its bound.
 //!
-//! The first job of a task to be late must not find an earlier one pending. So a bound longer than the period is none, whatever the
-//! deadline is; then the delay is the task's bound from elsewhere, if it has one.
+//! The first job of a task to be late must not find an earlier one pending. So a bound longer than the period is none, for any
+//! deadline; then the delay is the task's bound from elsewhere, if it has one.
 //!
 //! # Tasks that suspend and come back
 //!
-//! A reservation without a runner that gets one again continues as released then, with what is left of its budget. Such
-//! pieces become available at most `C_i` in any `T_i` and one at a time, so `w_i` holds for them; each computes for `C_i` at most,
-//! and is delayed no longer than a whole job. For bounds from elsewhere, which may say that only of the end of whole jobs,
-//! the delay is taken to be all of the bound.
+//! A reservation without a runner that gets one again continues as released then, with the rest of its budget. Such pieces become
+//! available at most `C_i` in any `T_i` and one at a time, so `w_i` holds for them; each computes for `C_i` at most, and is delayed
+//! no longer than a whole job. For bounds from elsewhere, which may hold only for the end of whole jobs, the delay is taken to be
+//! all of the bound.
 //!
 //! Not here: arbitrary deadlines with bounds beyond the period (Guan et al. have them), limited carry-in under EDF
 //! (Baruah 2007).
@@ -132,7 +132,7 @@ impl Load {
     }
 }
 
-/// What a task takes, as a function of how long a job waits, from one instant on: a straight line.
+/// The time that a task takes, as a function of a job's wait, from one instant on: a straight line.
 #[derive(Clone, Copy, Debug)]
 struct Piece {
     value: u64,
@@ -196,8 +196,8 @@ fn interfering(points: &[PriorityPoint], own: usize) -> Vec<(usize, Before)> {
     others.filter_map(before).collect()
 }
 
-/// What all take together, as a function of how long a job waits, from one instant on. The tasks that carry work in may be others
-/// before the end of it; then it is less than what they take.
+/// The time that all tasks take together, as a function of a job's wait, from one instant on. The tasks that carry work in may be
+/// others before the end of it; then the sum is less than they take.
 struct Sum {
     value: u128,
     slope: u128,
@@ -219,7 +219,7 @@ struct InTime {
     value: u64,
 }
 
-/// What is known so far. Delays and waits only grow.
+/// The values known so far. Delays and waits only grow.
 struct Search {
     cpus: u128,
     tasks: Vec<Load>,
@@ -228,7 +228,7 @@ struct Search {
     known: Vec<Option<u64>>,
     /// By task: how long its jobs wait, `None` if its bound would exceed the period.
     waits: Vec<Option<u64>>,
-    /// By task: for how long work of it waits; `None`: nobody knows.
+    /// By task: the time for which its work waits; `None`: it is unknown.
     delays: Vec<Option<u64>>,
     looks: u64,
 }
@@ -269,7 +269,7 @@ impl Search {
                 Some(left) => u64::try_from(excess / left + 1).unwrap_or(u64::MAX).min(span),
                 None => span,
             };
-            // Nor can a wait be enough that is shorter than what is taken already, as less is never taken in a longer one.
+            // A wait shorter than the time taken already cannot be enough either, as less is never taken in a longer one.
             let taken = u64::try_from(value / self.cpus).unwrap_or(u64::MAX);
             wait = wait.saturating_add(steps).max(taken).min(period);
         }
@@ -278,7 +278,7 @@ impl Search {
     /// The most time of all CPUs that others take from a job of `task` in which it waits for one nanosecond longer than `wait`.
     fn interference(&self, task: usize, wait: u64, in_time: &[InTime]) -> Sum {
         let mut sum = Sum { value: 0, slope: 0, span: u64::MAX };
-        // What tasks take with work from before the window, and without.
+        // The times that tasks take with work from before the window, and without.
         let mut carried: Vec<(Piece, Piece)> = Vec::new();
         for ((other, before), in_time) in self.interfering[task].iter().zip(in_time) {
             let with = self.taken(task, wait, *other, *in_time);
@@ -297,7 +297,7 @@ impl Search {
         sum
     }
 
-    /// What may come before a job of `task` by points alone, however long the job waits: of each task that may.
+    /// The work that may come before a job of `task` by points alone, for any wait of the job: of each task that may.
     fn in_time(&self, task: usize) -> Vec<InTime> {
         let of = |(other, before): &(usize, Before)| match (*before, self.delays[*other]) {
             (Before::Until(last), Some(delay)) => {
@@ -321,7 +321,7 @@ impl Search {
         if window >= in_time.until { in_time_at_most } else { load.work(window).min(in_time_at_most) }
     }
 
-    /// The same, of what becomes available in the window.
+    /// The time that `other` takes with work that becomes available in the window.
     fn taken_without_carry_in(&self, task: usize, wait: u64, other: usize) -> Piece {
         let (load, all) = (self.tasks[other], Piece::all(wait + 1));
         if load.execution > load.period {
@@ -330,7 +330,7 @@ impl Search {
         load.work(self.tasks[task].execution + wait).min(all)
     }
 
-    /// The bound of `task`, and who contributes most.
+    /// The bound of `task`, and the task that contributes most.
     fn response(&self, task: usize) -> Option<Response> {
         let wait = self.waits[task]?;
         let in_time = self.in_time(task);

@@ -1,4 +1,4 @@
-//! What can be proved of a task set before it runs: bounds on response times, cluster by cluster.
+//! Analysis of a task set before it runs: bounds on response times, cluster by cluster.
 //!
 //! A cluster's tasks, its CPUs and its policy go in; verdicts and bounds come out, each with the name of the
 //! test that gave it. Runs on the host only.
@@ -9,10 +9,10 @@
 //!    so a verdict never depends on the order of a sum.
 //! 2. **Never wrong, sometimes silent.** A search that grows too long ends in [`uniprocessor::Unanswered`], a
 //!    test outside its assumptions in a `DoesNotApply`.
-//! 3. **What the kernel does is what is analysed.** Priority points come from `fusee_sched`, and ties count
-//!    against the task, because the kernel decides them by lateness.
-//! 4. **Each cluster alone.** Nothing here sees two clusters. Suspension counts as execution: the tests see no locks,
-//!    only execution times that are longer by what jobs can wait.
+//! 3. **The analysis is of the kernel's own rules.** Priority points come from `fusee_sched`, and ties count against the task,
+//!   because the kernel decides them by lateness.
+//! 4. **Each cluster alone.** Nothing here sees two clusters. Suspension counts as execution: the tests see no locks, only
+//!   execution times that are longer by the waits of jobs.
 //!
 //! - [`task`]: tasks and clusters.
 //! - [`utilisation`]: sums of e / p, and the tests that need nothing else.
@@ -20,7 +20,7 @@
 //! - [`compliant`]: lateness under global EDF and FL, for any deadlines.
 //! - [`interference`]: response times on several CPUs under any policy.
 //! - [`uniprocessor`]: exact tests for one CPU.
-//! - [`overheads`]: what the kernel itself costs.
+//! - [`overheads`]: the costs of the kernel itself.
 //! - [`blocking`]: how long jobs wait for engines and tokens.
 //! - [`servers`]: how long they wait for servers.
 //! - [`pi_blocking`]: which delays of a schedule a blocking term has to cover.
@@ -61,7 +61,7 @@ fn plus(value: &BigRational, whole: impl Into<BigInt>) -> BigRational {
     BigRational::new_raw(value.numer() + value.denom() * whole.into(), value.denom().clone())
 }
 
-/// Which is larger, by two multiplications: fractions of thousands of digits make the general way slow.
+/// Compares by two multiplications: fractions of thousands of digits make the general way slow.
 fn compare(one: &BigRational, other: &BigRational) -> std::cmp::Ordering {
     (one.numer() * other.denom()).cmp(&(other.numer() * one.denom()))
 }

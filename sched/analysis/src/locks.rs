@@ -1,7 +1,6 @@
-//! What tasks of one cluster share, among themselves and with those of others, and for how long: what is declared of engines
-//! and of tokens.
+//! The engines, tokens and servers that tasks of one cluster share, among themselves and with those of others: the declared times.
 //!
-//! Not here: what follows from it (`blocking`).
+//! Not here: the conclusions (`blocking`).
 
 use crate::servers::Server;
 use fusee_locking::pool::Rules;
@@ -37,7 +36,7 @@ pub enum Order {
     Fifo,
     /// Earliest key first; a hold is not interrupted.
     Priority,
-    /// The device works for the earliest key, and nobody waits for another's hold. What it takes to let one make room is part of each operation.
+    /// The device works for the earliest key, and no job waits for another's hold. The time to make room is part of each operation.
     Preemptive,
 }
 
@@ -46,7 +45,7 @@ pub enum Order {
 pub struct Alternative {
     /// The pool that has tokens of all of them: any number.
     pub pool: usize,
-    /// Which device: any number.
+    /// The number of the device: any number.
     pub device: usize,
 }
 
@@ -66,33 +65,34 @@ pub struct Engine {
     /// Jobs that can want it at the same time, if some hold it with a token only: for each pool as many as it has tokens
     /// (`rho`), or as can have one if clusters share it; and all users without.
     pub rivals: Option<u32>,
-    /// What the end of an operation takes: interrupt and bottom half.
+    /// The time of the end of an operation: interrupt and bottom half.
     pub completion: Nanoseconds,
-    /// What the ends of other operations take that its driver may serve first: of as many other engines of its device
-    /// as can work at the same time.
+    /// The time of the ends of other operations that its driver may serve first: of as many other engines of its device as can work
+    /// at the same time.
     pub others: Nanoseconds,
     /// How much longer a hold is if the engine hangs and is reset; zero: that is not expected.
     pub reset: Nanoseconds,
     /// Clients without its lock, if there are some.
     pub shared: Shared,
-    /// If its device decides: for users how long a job may be pending so that what is restored for it is part of its operations.
+    /// If its device decides: for users the longest pending time of a job for which the restores of its work are part of its
+    /// operations.
     pub windows: Vec<(usize, Nanoseconds)>,
 }
 
-/// What clients without the lock of an engine, all together, make those wait for who have it.
+/// The delay that clients without the lock of an engine, all together, cause for its holders.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Shared {
-    /// From a request for the engine, if nobody else holds or wants it, until no command of theirs runs: each hold is longer by that. The budget of its
-    /// job does not pay for it.
+    /// The time from a request for the engine, if no other job holds or wants it, until no command of these clients runs: each hold
+    /// is longer by that. The budget of its job does not pay for it.
     pub take_back: Nanoseconds,
     /// How often the driver of the device serves their completions, at most; zero: never.
     pub period: Nanoseconds,
-    /// What that takes each time. Whoever waits for the driver pays for it.
+    /// The driver's time for each service of their completions. A job that waits for the driver pays for it.
     pub notice: Nanoseconds,
 }
 
 impl Shared {
-    /// What jobs wait for them, in place of the number of a task.
+    /// The number for waits of jobs for these clients, in place of the number of a task.
     pub const CLASS: usize = usize::MAX;
 }
 
@@ -135,7 +135,7 @@ pub struct Pool {
 pub struct Abroad {
     /// Its number as a [`User`].
     pub task: usize,
-    /// Which cluster: any number.
+    /// The number of the cluster: any number.
     pub cluster: usize,
     /// CPUs of that.
     pub cpus: u32,
@@ -148,7 +148,7 @@ pub struct Locks {
     pub engines: Vec<Engine>,
     /// Its tokens.
     pub pools: Vec<Pool>,
-    /// Who of their users is of another cluster.
+    /// The users that are of another cluster.
     pub abroad: Vec<Abroad>,
     /// Tasks whose budgets pay for the engines that they hold, too.
     pub covering: Vec<usize>,
@@ -156,6 +156,6 @@ pub struct Locks {
     pub servers: Vec<Server>,
     /// How long a job of each of the cluster's tasks suspends itself at most, operations apart; tasks without an entry do not.
     pub suspends: Vec<Nanoseconds>,
-    /// Tasks that may have the priority of others while they call a server: those whose signals others wait for.
+    /// Tasks that may have the priority of others while they call a server: tasks whose signals others wait for.
     pub signallers: Vec<usize>,
 }

@@ -1,14 +1,14 @@
-//! What the kernel itself costs: tasks are inflated until a plain test may ignore it.
+//! The costs of the kernel itself: tasks are inflated until a plain test may ignore them.
 //!
-//! *Preemption-centric:* each job pays for the preemptions it causes, so that nobody else has to. Releases, and
-//! ticks if there are any, are interrupts that may hit any job; as virtual tasks of the highest priority they
-//! take a share of each CPU, and once more at each point where a job starts or resumes.
+//! *Preemption-centric:* each job pays for the preemptions it causes, so that no other has to. Releases, and ticks if there are
+//! any, are interrupts that may hit any job; as virtual tasks of the highest priority they take a share of each CPU, and once more
+//! at each point where a job starts or resumes.
 //!
-//! Top halves of devices are such virtual tasks as well ([`Interrupting`]), of all lines that lead to a CPU of the cluster, whoever
-//! uses the device. A client's job raises so many at most, so within `L` there are as many as jobs execute in it: those
-//! released within `L`, at most `L / p + 1`, and those pending before. Elliott 2015 charges them to the tasks that they may hit by their
-//! number within a response time (4.46, 4.47); here they have a share of each CPU, and all that may come at once
-//! hits each point.
+//! Top halves of devices are such virtual tasks as well ([`Interrupting`]), of all lines that lead to a CPU of the cluster, for all
+//! users of the device. A client's job raises so many at most, so within `L` there are as many as jobs execute in it: those
+//! released within `L`, at most `L / p + 1`, and those pending before. Elliott 2015 charges them to the tasks that they may hit by
+//! their number within a response time (4.46, 4.47); here they have a share of each CPU, and all that may come at once hits each
+//! point.
 //!
 //! In Fusee only a cluster's timekeeper serves releases. To charge them to all its CPUs is safe.
 //!
@@ -43,9 +43,9 @@ pub struct Overheads {
     pub tick: Nanoseconds,
     /// Switching to another thread.
     pub context_switch: Nanoseconds,
-    /// What a job loses by a preemption or migration, because its cache is cold.
+    /// The loss of a job by a preemption or migration, because its cache is cold.
     pub cache_delay: Nanoseconds,
-    /// What it loses by an interrupt.
+    /// The loss of a job by an interrupt.
     pub cache_interrupt: Nanoseconds,
     /// From an event to its handler; takes no CPU time.
     pub event_latency: Nanoseconds,
@@ -55,7 +55,7 @@ pub struct Overheads {
     pub call_in: Nanoseconds,
     /// Leaving it.
     pub call_out: Nanoseconds,
-    /// Acquiring a lock nobody holds.
+    /// The acquisition of a lock without a holder.
     pub lock: Nanoseconds,
     /// Releasing one.
     pub unlock: Nanoseconds,
@@ -63,7 +63,7 @@ pub struct Overheads {
     pub tick_period: Nanoseconds,
 }
 
-/// What a task's locks cost it.
+/// The costs of a task's locks.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Locking {
     /// Requests of each job.
@@ -81,12 +81,12 @@ pub enum Infeasible {
     OnlyInterrupts,
     /// Its period or deadline is not longer than the latency of its release.
     TooShort {
-        /// Which.
+        /// The number of the task.
         task: usize,
     },
     /// It needs more than a CPU.
     TooLong {
-        /// Which.
+        /// The number of the task.
         task: usize,
     },
 }
@@ -155,7 +155,7 @@ impl Overheads {
         self.interrupt + self.release.max(self.schedule + self.context_switch) + self.cache_interrupt
     }
 
-    /// What each request costs the job that makes it.
+    /// The cost of each request for the job that makes it.
     ///
     /// # Source
     /// Elliott 2015, eq. 2.49.
@@ -198,7 +198,7 @@ fn above(all: &[Above]) -> (BigRational, BigRational) {
 /// lateness is the same.
 ///
 /// # Errors
-/// What does not fit any more.
+/// The task that does not fit any more.
 ///
 /// # Source
 /// Elliott 2015, eq. 2.41 and 2.50 to 2.52: steps 3 to 5.
@@ -207,8 +207,8 @@ pub fn inflate(cluster: &Cluster, costs: &Overheads, locking: &[Locking]) -> Res
     infeasible.first().map_or(Ok(inflated), |why| Err(*why))
 }
 
-/// The same, and the tasks that do not fit: each is taken to want a CPU for longer than its period, so that it has
-/// no bound, and takes all that one task can from the others.
+/// The inflated cluster, and the tasks that do not fit: each is taken to want a CPU for longer than its period, so that it has no
+/// bound, and takes all that one task can from the others.
 ///
 /// # Errors
 /// [`Infeasible::OnlyInterrupts`].
@@ -227,7 +227,7 @@ pub fn inflate_each(
             (tick, BigRational::new(tick.0.into(), period.into()))
         }
     };
-    // What comes before all tasks takes from an interval of length t at most t * span / period, and once a span and its jitter.
+    // Work above all tasks takes from an interval of length t at most t * span / period, and once a span and its jitter.
     let (above, above_share) = above(cluster.above());
     let top_half = costs.top_half();
     let top_halves = |one: &Interrupting| BigRational::new(BigInt::from(top_half.0) * one.times, one.period.0.into());

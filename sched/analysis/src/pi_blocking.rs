@@ -1,10 +1,10 @@
-//! Which delays of a schedule are priority-inversion blocking, so that a bound can be held against what happened.
+//! Delays of a schedule that are priority-inversion blocking, so that a bound can be compared with a schedule.
 //!
 //! A job that waits is only blocked if its priority would have it run. Whether it would is judged in two ways: by
 //! suspension-oblivious analysis, which takes suspended jobs for running ones, and by suspension-aware analysis,
 //! which does not. All that blocks under the former does so under the latter.
 
-/// What a pending job is doing at an instant.
+/// The state of a pending job at an instant.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum State {
     /// It runs.
@@ -20,7 +20,7 @@ pub enum State {
 pub struct Pending<Key> {
     /// Its base key. The smaller is the higher priority; no two are the same.
     pub key: Key,
-    /// What it is doing.
+    /// The state of the job.
     pub state: State,
 }
 
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Elliott 2015, figure 2.8: two CPUs; JH waits from 5 to 15 for what JM holds, JL from 10 to 20.
+    /// Elliott 2015, figure 2.8: two CPUs; JH waits from 5 to 15 for a lock of JM, JL from 10 to 20.
     #[test]
     fn a_job_behind_suspended_ones_is_blocked_only_if_suspension_is_not_taken_for_execution() {
         let [high, middle, low] = [1, 2, 3];

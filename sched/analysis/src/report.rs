@@ -1,4 +1,4 @@
-//! All that can be said of one cluster: which test gives what, and for each task the best bound with its cause.
+//! The report on one cluster: the result of each test, and for each task the best bound with its cause.
 //!
 //! A task is *hard* if one of these proves that it misses no deadline:
 //!
@@ -50,7 +50,7 @@ pub enum Test {
     Density,
     /// Response times by interference, under EDF and FL.
     Interference,
-    /// The same under fixed priorities, where few tasks carry work in.
+    /// Response times by interference under fixed priorities, where few tasks carry work in.
     LimitedCarryIn,
     /// Devi and Anderson's tardiness.
     Devi,
@@ -58,7 +58,7 @@ pub enum Test {
     Windows,
     /// Compliant-vector analysis as printed.
     Printed,
-    /// The same, with the earliest priority point moved to zero.
+    /// Compliant-vector analysis, with the earliest priority point moved to zero.
     Tightest,
 }
 
@@ -85,7 +85,7 @@ impl Test {
     }
 }
 
-/// What a test says of all tasks together.
+/// The result of a test for all tasks together.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Verdict {
     /// No deadline is ever missed.
@@ -175,9 +175,9 @@ pub struct Bound {
     pub response: BigRational,
     /// From deadline to completion; negative: how much sooner.
     pub lateness: BigRational,
-    /// What gave it.
+    /// The test that gave it.
     pub test: Test,
-    /// What it is mostly made of.
+    /// The largest part of it.
     pub dominating: Term,
 }
 
@@ -195,7 +195,7 @@ impl Bound {
         }
     }
 
-    /// What is left until the deadline; negative if the bound is later.
+    /// The time from the bound to the deadline; negative if the bound is later.
     #[must_use]
     pub fn slack(&self) -> BigRational {
         -&self.lateness
@@ -220,7 +220,7 @@ pub enum Reason {
     BoundTooLate,
     /// Work piles up without limit.
     Overload,
-    /// With what it waits and what the kernel costs it needs more than its period.
+    /// With its waits and the costs of the kernel the task needs more than its period.
     TooLong,
     /// The search grew too long.
     GaveUp,
@@ -243,7 +243,7 @@ impl Reason {
     }
 }
 
-/// What is known of one task.
+/// The results for one task.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct TaskReport {
     /// The best bound, if there is one.
@@ -256,7 +256,7 @@ pub struct TaskReport {
     pub printed_lateness: Option<BigRational>,
 }
 
-/// What is known of one cluster.
+/// The results for one cluster.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Report {
     /// The sum of e / p, overheads and blocking included.
@@ -273,7 +273,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// Takes all bounds back: what they rest on is not known.
+    /// Takes all bounds back: their basis is not known.
     pub(crate) fn without_bounds(mut self) -> Report {
         for task in &mut self.tasks {
             let why = if let Hard::NotProved(Reason::TooLong) = task.hard { Reason::TooLong } else { Reason::Overload };
@@ -297,7 +297,7 @@ pub fn analyse(cluster: &Cluster, overheads: &Overheads, locking: &[Locking]) ->
     analyse_waiting(cluster, overheads, locking, false)
 }
 
-/// The same; `for_windows`: how many holds a request waits for was counted without saying who executes meanwhile.
+/// The report; `for_windows`: the number of holds that a request waits for was counted for any jobs that execute meanwhile.
 ///
 /// # Errors
 /// [`Infeasible::OnlyInterrupts`].
@@ -358,7 +358,7 @@ struct Study<'a> {
     tests: Vec<(Test, Verdict)>,
 }
 
-/// A bound before it is compared with others: response, test, and what it is made of.
+/// A bound before it is compared with others: response, test, and its largest part.
 type Candidate = (BigRational, Test, Term);
 
 //--- The cases
@@ -440,7 +440,8 @@ impl Study<'_> {
         self.best_by_interference(Test::LimitedCarryIn, vec![None; self.cluster.tasks().len()])
     }
 
-    /// Of each task the smaller of a bound from elsewhere, if there is one, and what `test` says: response times by interference.
+    /// For each task the smaller of a bound from elsewhere, if there is one, and the bound of `test`: response times by
+    /// interference.
     fn best_by_interference(&mut self, test: Test, bounds: Vec<Option<Candidate>>) -> Vec<TaskReport> {
         let known = |bound: &Option<Candidate>| Some(Nanoseconds(bound.as_ref()?.0.ceil().to_integer().to_u64()?));
         let known: Vec<Option<Nanoseconds>> = bounds.iter().map(known).collect();
@@ -496,7 +497,7 @@ impl Study<'_> {
         self.best_by_interference(Test::Interference, best)
     }
 
-    /// What waits is taken to execute, as long as it may: no test is exact any more.
+    /// A waiting job is taken to execute, as long as it may: no test is exact any more.
     fn doubt(&mut self, reports: &mut [TaskReport]) {
         for (test, verdict) in &mut self.tests {
             *verdict = match *verdict {
@@ -516,7 +517,7 @@ impl Study<'_> {
         (0..self.cluster.tasks().len()).map(|index| self.task(index, None, reason)).collect()
     }
 
-    /// Of each task the smaller of its bound, if there is one, and what windows say.
+    /// For each task the smaller of its bound, if there is one, and the bound of windows.
     fn windows(&mut self, executing: &Cluster, reports: &mut [TaskReport]) {
         let Some(responses) = windows::responses(executing, self.cluster) else {
             self.tests.push((Test::Windows, Verdict::Silent));
@@ -614,7 +615,7 @@ impl Study<'_> {
         self.tests.push((test, verdict));
     }
 
-    /// The largest of `others` and of what the task's own execution consists of.
+    /// The largest of `others` and of the parts of the task's own execution.
     fn dominating(&self, index: usize, others: &[(Term, BigRational)]) -> Term {
         let (before, after): (Task, Task) = (self.original.tasks()[index], self.cluster.tasks()[index]);
         let Locking { operations, blocking, .. } = self.locking.get(index).copied().unwrap_or_default();
@@ -631,7 +632,8 @@ impl Study<'_> {
         all.max_by(|one, other| compare(&one.1, &other.1)).map_or(Term::Execution, |(term, _)| *term)
     }
 
-    /// `shared`: what early work and carried-in work add to the bounds of all tasks.
+    /// The largest part of a bound by compliant vectors. `shared`: the additions of early work and carried-in work to the bounds of
+    /// all tasks.
     fn compliant_term(&self, index: usize, bounds: &Compliant, shared: &(BigRational, BigRational)) -> Term {
         let point = BigRational::new(bounds.points[index].into(), self.cluster.cpus().into());
         let mut others = vec![(Term::CarriedIn, shared.1.clone()), (Term::PriorityPoint, point)];

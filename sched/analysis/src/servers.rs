@@ -4,19 +4,19 @@
 //! *service* is the CPU time of one request. A job's own services are executed on its own budget, so they are part of its execution;
 //! only the services of others that it waits for block it.
 //!
-//! # What one request waits for
+//! # Waits of one request
 //!
 //! Requests queue by priority, and a service that has begun is finished. Let `direct(x)` be the number of tasks and servers that call
 //! server `x`. A request that a job makes of `x`, itself or through another server, waits
 //!
-//! 1. for the service in progress: `ahead(x)`, which is zero if `direct(x) <= 1`, as there is no other, and else `full(x)`: the service
-//!    of `x`, and for each call it makes meanwhile what that waits and takes, `ahead(y) + full(y)`.
-//! 2. for requests that are taken although they came later. Whatever is in service inherits from the waiting job, and so does
-//!    each server in turn that the service waits for: it executes as long as the job is pi-blocked.
+//! 1. for the service in progress: `ahead(x)`, which is zero if `direct(x) <= 1`, as there is no other, and else `full(x)`: the
+//!   service of `x`, and for each call it makes meanwhile the wait and the time of that call, `ahead(y) + full(y)`.
+//! 2. for requests that are taken although they came later. The server in service inherits from the waiting job, and so does each
+//!   server in turn that the service waits for: it executes as long as the job is pi-blocked.
 //!    - If `direct(x) <= 2`, there are none: when a service ends, the server takes the next request at once, and its last client
 //!      cannot have made another one yet.
-//!    - On one CPU a request is taken earlier only if it has an earlier key, which means that a job of higher priority is pending; and as
-//!      long as one is, nobody is pi-blocked. It is pending until its request is answered.
+//!    - On one CPU a request is taken earlier only if it has an earlier key, which means that a job of higher priority is pending;
+//!   and as long as one is, no job is pi-blocked. It is pending until its request is answered.
 //!    - Else, all requests of jobs of other tasks that may be pending meanwhile are counted, each with `full(x)`. So it is where a task
 //!      that calls `x` may have the priority of a job that waits for its signal: that goes when another task signals.
 //!
@@ -24,31 +24,32 @@
 //!
 //! # Engines and tokens
 //!
-//! A server may hold engines in a service, one after the other, and have a token of a pool once. It is one more user of each: it makes one request at a time, and nobody holds
-//! an engine or a token while it waits for a service. So a service is longer by its operations, and by what each of its requests waits for the engine: as
-//! that of any user (`blocking`). Operations for a job's own request suspend that job; waits for the engine block it. In the service of
-//! another's request both are part of `full`.
+//! A server may hold engines in a service, one after the other, and have a token of a pool once. It is one more user of each: it
+//! makes one request at a time, and no job holds an engine or a token while it waits for a service. So a service is longer by its
+//! operations, and by the wait of each of its requests for the engine: as that of any user (`blocking`). Operations for a job's own
+//! request suspend that job; waits for the engine block it. In the service of another's request both are part of `full`.
 //!
 //! - By arrival, a request of a server waits for one hold of each other user, as that of a task does.
-//! - By priority, on one CPU: keys are compared when the engine is granted, and the server that the job waits for has inherited by then. So only
-//!   jobs of higher priority pass it, and while one is pending nobody is pi-blocked; the hold that is under way is waited for.
+//! - By priority, on one CPU: keys are compared when the engine is granted, and the server that the job waits for has inherited by
+//!   then. So only jobs of higher priority pass it, and while one is pending no job is pi-blocked; the hold that is under way is
+//!   waited for.
 //! - By priority, on several CPUs: a service for a job that comes last may pass others with an inherited key. No bound is given.
 //! - Tokens: where each request joins a queue at once, by arrival. Where priority says which request does, no bound is given.
 //!
 //! # Several clusters
 //!
-//! Keys of two clusters say nothing to each other, so requests of other clusters' jobs are counted, for response times that are assumed
-//! ([`Caller::jobs`]) and have to be confirmed. A service for another cluster's client executes there, *boosted* above all keys of that
-//! cluster as long as somebody waits elsewhere. So it executes as long as no more servers are boosted there than it has CPUs, for
-//! which [`Server::is_bounded`] stands. Boosts are interference for all tasks there ([`crate::task::Above`]).
+//! Keys of two clusters cannot be compared, so requests of other clusters' jobs are counted, for response times that are assumed
+//! ([`Caller::jobs`]) and have to be confirmed. A service for another cluster's client executes there, *boosted* above all keys of
+//! that cluster as long as a job of another cluster waits. So it executes as long as no more servers are boosted there than it has
+//! CPUs, for which [`Server::is_bounded`] stands. Boosts are interference for all tasks there ([`crate::task::Above`]).
 //!
-//! # What must hold
+//! # Conditions
 //!
 //! 1. No service takes longer than declared. Jobs call, and are suspended, only while they hold no engine and no token; so do servers.
-//! 2. Nobody calls more often in a job than declared, and no call is given up before it is answered.
-//! 3. No task with jobs sends to a server, which would be served on the budget of whoever waits.
+//! 2. No job calls more often than its task declares, and no call is given up before it is answered.
+//! 3. No task with jobs sends to a server, which would be served on the budget of a waiting job.
 //!
-//! What others could do that do not keep to 2 and 3 is a matter of what is called proved (admission).
+//! Tasks that do not keep to 2 and 3 are a matter of the proofs (admission).
 //!
 //! Not here: how long engines and tokens are waited for (`blocking`); servers that use engines or tokens of several clusters.
 
@@ -63,7 +64,7 @@ pub struct Caller {
     pub task: usize,
     /// How often a job does so.
     pub times: u32,
-    /// Of a task of another cluster that has jobs: its period, and how long its jobs take at most, which is assumed.
+    /// The period and the longest response time of a caller in another cluster that has jobs; the response time is assumed.
     pub jobs: Option<(Nanoseconds, Nanoseconds)>,
 }
 
@@ -76,13 +77,13 @@ pub struct Server {
     pub service: Nanoseconds,
     /// How much longer a service takes that is executed in another cluster: until that boosts it again.
     pub elsewhere: Nanoseconds,
-    /// Which servers it calls in one service, and how often.
+    /// The servers that it calls in one service, and how often.
     pub calls: Vec<(usize, u32)>,
     /// One for each task that calls it.
     pub callers: Vec<Caller>,
     /// Whether clients of other clusters than that of the analysis call it.
     pub is_shared: bool,
-    /// Whether it executes whenever a job of the cluster waits for what it does for others.
+    /// Whether it executes whenever a job of the cluster waits for its work for others.
     pub is_bounded: bool,
 }
 
@@ -93,15 +94,15 @@ pub(crate) struct Held {
     pub requests: u32,
     /// How long they work for it.
     pub operations: Nanoseconds,
-    /// How long it waits for what others do with them, at most,
+    /// The longest wait for the holds of others.
     pub waits: Nanoseconds,
-    /// and whose holds account for most of that.
+    /// The task with the largest part of that wait.
     pub largest: usize,
-    /// CPU time in all of that which whoever waits for the service may pay for.
+    /// CPU time in all of that which a job that waits for the service may pay for.
     pub cpu: Nanoseconds,
 }
 
-/// What follows from all servers, by server.
+/// The results for all servers, by server.
 pub(crate) struct Calls<'a> {
     servers: &'a [Server],
     held: Vec<Held>,

@@ -10,7 +10,7 @@ use std::fmt;
 use fusee_sched::key::{PolicyName, TaskParameters};
 use fusee_sched::time::Nanoseconds;
 
-/// The longest time that is analysed: 2^56 ns, more than two years; what the scheduler's FL can order.
+/// The longest time that is analysed: 2^56 ns, more than two years; the longest that the scheduler's FL can order.
 pub const LONGEST: Nanoseconds = fusee_sched::key::FAIR_LATENESS_OFFSET;
 
 /// One sporadic task. Its deadline may be shorter than, equal to or longer than its period.
@@ -27,7 +27,7 @@ pub struct Task {
 }
 
 impl Task {
-    /// What a policy may look at, in a cluster of `cpus`.
+    /// The parameters that a policy may use, in a cluster of `cpus`.
     #[must_use]
     pub fn parameters(&self, cpus: u32) -> TaskParameters {
         let Task { execution, period, deadline, priority } = *self;
@@ -65,9 +65,9 @@ pub struct Cluster {
     tasks: Vec<Task>,
     /// The tasks as the policy sees them.
     scheduled: Vec<Task>,
-    /// What comes before them.
+    /// The work that comes before the tasks.
     above: Vec<Above>,
-    /// What interrupts its CPUs besides releases and ticks.
+    /// The interrupts of its CPUs besides releases and ticks.
     interrupting: Vec<Interrupting>,
 }
 
@@ -93,9 +93,8 @@ impl Cluster {
         Ok(Cluster { cpus, policy, tasks, scheduled, above: Vec::new(), interrupting: Vec::new() })
     }
 
-    /// The same cluster, whose policy is told these execution times: where budgets are enforced, a job may execute
-    /// for its budget, but FL computes priority points from what is expected of it. One for each task; tasks without
-    /// one keep theirs.
+    /// This cluster with these execution times for its policy: where budgets are enforced, a job may execute for its budget, but FL
+    /// computes priority points from the expected execution. One for each task; tasks without one keep theirs.
     #[must_use]
     pub fn expecting(mut self, executions: &[Nanoseconds]) -> Cluster {
         for (task, execution) in self.scheduled.iter_mut().zip(executions) {
@@ -104,32 +103,32 @@ impl Cluster {
         self
     }
 
-    /// The same cluster, in which this work comes before all tasks.
+    /// This cluster, with this work before all tasks.
     #[must_use]
     pub fn below(self, above: Vec<Above>) -> Cluster {
         Cluster { above, ..self }
     }
 
-    /// What comes before all tasks.
+    /// The work that comes before all tasks.
     #[must_use]
     pub fn above(&self) -> &[Above] {
         &self.above
     }
 
-    /// The same cluster, whose CPUs serve these interrupts, too. Periods must not be zero.
+    /// This cluster, with CPUs that serve these interrupts, too. Periods must not be zero.
     #[must_use]
     pub fn interrupted_by(mut self, interrupting: Vec<Interrupting>) -> Cluster {
         self.interrupting = interrupting;
         self
     }
 
-    /// What interrupts its CPUs besides releases and ticks.
+    /// The interrupts of its CPUs besides releases and ticks.
     #[must_use]
     pub fn interrupting(&self) -> &[Interrupting] {
         &self.interrupting
     }
 
-    /// The same cluster with other tasks, which must keep the invariants.
+    /// This cluster with other tasks, which must keep the invariants.
     pub(crate) fn with_tasks(&self, tasks: Vec<Task>) -> Cluster {
         Cluster { tasks, ..self.clone() }
     }
@@ -140,7 +139,7 @@ impl Cluster {
         self.cpus
     }
 
-    /// What orders its jobs.
+    /// The policy that orders its jobs.
     #[must_use]
     pub fn policy(&self) -> PolicyName {
         self.policy
@@ -171,17 +170,17 @@ pub enum Nonsense {
     NoCpus,
     /// A task that never computes.
     NoExecution {
-        /// Which.
+        /// The number of the task.
         task: usize,
     },
     /// A task released infinitely often.
     NoPeriod {
-        /// Which.
+        /// The number of the task.
         task: usize,
     },
     /// A time beyond [`LONGEST`].
     TooLong {
-        /// Whose.
+        /// The number of the task.
         task: usize,
         /// The time.
         time: Nanoseconds,

@@ -33,7 +33,7 @@ pub enum Unanswered {
     GaveUp,
 }
 
-/// The longest response time of a task, and what it is made of.
+/// The longest response time of a task, and its parts.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Response {
     /// From release to completion.
@@ -96,8 +96,8 @@ fn last_deadline_before(tasks: &[Task], end: u64) -> Option<u64> {
     tasks.iter().filter(|_| end > 0).filter_map(of_task).max()
 }
 
-/// From which window on no more can be due than fits: `sum of (p - d) u / (1 - U)`, or the longest `d - p`.
-/// `None` if U is 1, or beyond what is searched.
+/// The window from which on no more can be due than fits: `sum of (p - d) u / (1 - U)`, or the longest `d - p`. `None` if U is 1,
+/// or beyond the search.
 fn demand_horizon(tasks: &[Task], shares: &Utilisations) -> Option<u64> {
     let spare = &shares.whole - shares.parts.iter().sum::<BigInt>();
     if spare.is_zero() {
@@ -212,7 +212,7 @@ pub fn fixed_priority_response(tasks: &[Task], policy: PolicyName, index: usize)
     }
 }
 
-//--- What both share
+//--- Shared parts
 
 /// The sum of `work` over all tasks but `index`; saturates, for [`Looks::fixed_point`] to give up.
 fn others(tasks: &[Task], index: usize, work: impl Fn(&Task) -> u64) -> u64 {

@@ -19,7 +19,7 @@ pub struct Utilisations {
 }
 
 impl Utilisations {
-    /// Those of `tasks`, whose periods must not be zero.
+    /// The utilisations of `tasks`, whose periods must not be zero.
     #[must_use]
     pub fn of(tasks: &[Task]) -> Utilisations {
         Self::over(tasks, |task| task.period.0)
@@ -49,8 +49,8 @@ impl Utilisations {
         ((sum + &self.whole - 1u32) / &self.whole).to_usize().unwrap_or(usize::MAX)
     }
 
-    /// Whether `U <= cpus` and no task needs more than one CPU: what no scheduler can do without, and what
-    /// EDF and FL need for bounded tardiness, with any deadlines.
+    /// Whether `U <= cpus` and no task needs more than one CPU: a condition for every scheduler, and enough for EDF and FL for
+    /// bounded tardiness, with any deadlines.
     ///
     /// # Source
     /// Devi, Anderson 2008; Elliott 2015, eq. 2.16 and 2.17.
@@ -70,7 +70,7 @@ pub(crate) fn greatest_common_divisor(mut one: u64, mut other: u64) -> u64 {
 
 /// Whether rate-monotonic scheduling on one CPU meets all deadlines, by the product of all `u + 1`: at most 2.
 ///
-/// Sufficient, for implicit deadlines only; accepts whatever [`liu_layland`] accepts.
+/// Sufficient, for implicit deadlines only; accepts every set that [`liu_layland`] accepts.
 ///
 /// # Source
 /// Bini, Buttazzo, Buttazzo 2003: the hyperbolic bound.

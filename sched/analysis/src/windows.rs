@@ -1,17 +1,21 @@
 //! Response times of jobs that are suspended for long, without counting that as execution: by all that others can execute in a window.
 //!
-//! Suspension-oblivious tests take what a job waits for as execution of its own, so that tasks that wait for one engine seem to need a CPU each meanwhile. Here a job is looked at from its release
-//! on. At each instant it executes; or its own operation runs; or it waits for an engine, and the operation of one that came before it runs, or that one executes; or else some job is ready that should run, its own or that holder's, and
-//! does not: then all CPUs execute other jobs. So with *w* for all that it waits for, by whatever lock, holds included, and *m* CPUs:
+//! Suspension-oblivious tests take a job's waits as execution of its own, so that tasks that wait for one engine seem to need a CPU
+//! each meanwhile. Here a job is looked at from its release on. At each instant it executes; or its own operation runs; or it waits
+//! for an engine, and the operation of one that came before it runs, or that one executes; or else some job is ready that should
+//! run, its own or that holder's, and does not: then all CPUs execute other jobs. So with *w* for all its waits, for any lock,
+//! holds included, and *m* CPUs:
 //!
 //! > *r<sub>i</sub> = e<sub>i</sub> + w<sub>i</sub> + (sum over j of ceil((r<sub>i</sub> + r<sub>j</sub>) / p<sub>j</sub>) e<sub>j</sub>) / m*
 //!
-//! as no job of *j* executes in the window that was released *r<sub>j</sub>* before it. That holds for any vector that satisfies all of these equations: until the first job that is later than its *r*, all others
-//! are within theirs. No matter who comes first: so it does not say how urgent a task is, and is good where little is computed and much waited for. A job's predecessor has ended when it is released: *r<sub>i</sub>* must not exceed
-//! the period.
+//! as no job of *j* executes in the window that was released *r<sub>j</sub>* before it. That holds for any vector that satisfies
+//! all of these equations: until the first job that is later than its *r*, all others are within theirs. The order of jobs does not
+//! matter: so the bound ignores the urgency of a task, and is good where jobs compute little and wait much. A job's predecessor has
+//! ended when it is released: *r<sub>i</sub>* must not exceed the period.
 //!
-//! Rests on this: how many holds come before a request was counted without saying who executes meanwhile. Of engines by arrival that is one of each other user. Of those by priority it is the one that is under way, and
-//! those of all pending jobs whose priority points are not later.
+//! The bound rests on a condition: the number of holds before a request was counted for any jobs that execute meanwhile. For
+//! engines by arrival that is one of each other user. For those by priority it is the one that is under way, and those of all
+//! pending jobs whose priority points are not later.
 //!
 //! Source: ours; the count of jobs in a window is the usual one for jitter (Audsley and others 1993).
 
@@ -22,7 +26,8 @@ use crate::task::Cluster;
 /// How often all are computed before giving up.
 const ROUNDS: usize = 10_000;
 
-/// The response time of each task, if all have one. `executing` is the cluster with what jobs execute, `whole` with what they wait for, too.
+/// The response time of each task, if all have one. `executing` is the cluster with the execution of jobs, `whole` with their
+/// waits, too.
 pub(crate) fn responses(executing: &Cluster, whole: &Cluster) -> Option<Vec<Nanoseconds>> {
     let cpus = u128::from(executing.cpus());
     let mut responses: Vec<u64> = whole.tasks().iter().map(|task| task.execution.0).collect();

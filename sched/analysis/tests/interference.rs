@@ -113,7 +113,7 @@ fn by_units(cluster: &Cluster) -> Vec<Option<u64>> {
         let jobs = (0..).map(|number| last - number * t).take_while(|release| release + response > 0);
         jobs.map(|release| {
             let late = (release + response - c).max(release);
-            // As late as it can be, or cut at the end of the window: whatever is more.
+            // As late as it can be, or cut at the end of the window: whichever is more.
             let latest = (late.max(0)..late + c).count() as i64;
             latest.min((end - release).max(0)).min(c)
         })
@@ -194,7 +194,7 @@ proptest! {
         let cluster = cluster(cpus, PolicyName::Fp, &set);
         let found: Vec<Option<i64>> = found(&cluster).into_iter().map(|own| own.map(|own| own as i64)).collect();
         let (with_all, printed) = (guan(&cluster, |c| c), guan(&cluster, |c| c - 1));
-        // The text stops at the first task without a bound, and what comes after it has one here, perhaps.
+        // The text stops at the first task without a bound, and tasks after it may have one here.
         let bounded = with_all.iter().take_while(|bound| bound.is_some()).count();
         prop_assert_eq!(&found[..bounded], &with_all[..bounded]);
         for (own, printed) in found.iter().zip(printed).filter_map(|(own, printed)| own.zip(printed)) {

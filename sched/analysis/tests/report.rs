@@ -1,4 +1,4 @@
-//! What a report says: the best bound, its cause, and why something is not hard.
+//! The contents of a report: the best bound, its cause, and the reason why something is not hard.
 
 use fusee_sched::key::PolicyName;
 use fusee_sched::time::Nanoseconds;
@@ -145,8 +145,8 @@ fn small_densities_prove_global_edf_and_not_global_fair_lateness() {
     assert_eq!(verdict(&fair, Test::Density), Some(Verdict::DoesNotApply));
 }
 
-/// Three tasks that fill two CPUs, with late deadlines: moving their points to zero proves what the printed
-/// formula, at least s / m late, cannot.
+/// Three tasks that fill two CPUs, with late deadlines: moving their points to zero proves them, and the printed formula, at least
+/// s / m late, cannot.
 #[test]
 fn lateness_below_zero_proves_a_hard_task_on_several_cpus() {
     for policy in [PolicyName::Edf, PolicyName::Fl] {

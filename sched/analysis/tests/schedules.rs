@@ -24,7 +24,7 @@ fn play(cluster: &Cluster, releases: &Releases, loses_ties: usize) -> Vec<u64> {
     play_some(cluster, releases, &executions, loses_ties)
 }
 
-/// The same, with jobs that execute for as long as said.
+/// Plays a cluster with jobs that execute for the given times.
 fn play_some(cluster: &Cluster, releases: &Releases, executions: &[Vec<u64>], loses_ties: usize) -> Vec<u64> {
     let tasks = cluster.tasks();
     let point = |task: usize, release: u64| {
@@ -55,9 +55,9 @@ fn play_some(cluster: &Cluster, releases: &Releases, executions: &[Vec<u64>], lo
     }
 }
 
-/// The same as [`play`], but for the task `hostile`: it computes for the first number of each of `pieces`, then is away for the second,
-/// and comes back as if released then. What it uses comes back a period after the piece that it was used in became
-/// available.
+/// Plays a cluster as [`play`] does, but for the task `hostile`: it computes for the first number of each of `pieces`, then is away
+/// for the second, and comes back as if released then. Its used budget comes back a period after the piece that it was used in
+/// became available.
 fn play_pieces(
     cluster: &Cluster,
     releases: &Releases,
@@ -159,7 +159,7 @@ fn clusters(
     })
 }
 
-/// The same sets at any scale up to years, so that nothing is a small number.
+/// The times of a cluster multiplied by `by`: sets at any scale up to years, so that nothing is a small number.
 fn scaled(cluster: &Cluster, by: u64) -> Cluster {
     let scale = |task: &Task| Task {
         execution: Nanoseconds(task.execution.0 * by),

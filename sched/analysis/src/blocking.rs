@@ -15,7 +15,7 @@
 //! 1. A job does not hold two engines at once, and a task waits in one place at a time.
 //! 2. No job holds an engine for longer than its task declares, nor more often in a job.
 //! 3. No budget runs dry on the way: the budget of a task covers its computation, and [`Blocked::lends`] and [`Blocked::drawn`]
-//!   besides.
+//!    besides.
 //! 4. A job suspends for locks, its own operations, calls, and as long as it says otherwise; for the last two while it holds
 //!    nothing.
 //! 5. An engine is idle when it is released, and its request of a job is granted or withdrawn before its token goes back.

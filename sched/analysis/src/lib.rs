@@ -10,9 +10,9 @@
 //! 2. **Never wrong, sometimes silent.** A search that grows too long ends in [`uniprocessor::Unanswered`], a
 //!    test outside its assumptions in a `DoesNotApply`.
 //! 3. **The analysis is of the kernel's own rules.** Priority points come from `fusee_sched`, and ties count against the task,
-//!   because the kernel decides them by lateness.
+//!    because the kernel decides them by lateness.
 //! 4. **Each cluster alone.** Nothing here sees two clusters. Suspension counts as execution: the tests see no locks, only
-//!   execution times that are longer by the waits of jobs.
+//!    execution times that are longer by the waits of jobs.
 //!
 //! - [`task`]: tasks and clusters.
 //! - [`utilisation`]: sums of e / p, and the tests that need nothing else.

@@ -10,13 +10,13 @@
 //! server `x`. A request that a job makes of `x`, itself or through another server, waits
 //!
 //! 1. for the service in progress: `ahead(x)`, which is zero if `direct(x) <= 1`, as there is no other, and else `full(x)`: the
-//!   service of `x`, and for each call it makes meanwhile the wait and the time of that call, `ahead(y) + full(y)`.
+//!    service of `x`, and for each call it makes meanwhile the wait and the time of that call, `ahead(y) + full(y)`.
 //! 2. for requests that are taken although they came later. The server in service inherits from the waiting job, and so does each
-//!   server in turn that the service waits for: it executes as long as the job is pi-blocked.
+//!    server in turn that the service waits for: it executes as long as the job is pi-blocked.
 //!    - If `direct(x) <= 2`, there are none: when a service ends, the server takes the next request at once, and its last client
 //!      cannot have made another one yet.
 //!    - On one CPU a request is taken earlier only if it has an earlier key, which means that a job of higher priority is pending;
-//!   and as long as one is, no job is pi-blocked. It is pending until its request is answered.
+//!      and as long as one is, no job is pi-blocked. It is pending until its request is answered.
 //!    - Else, all requests of jobs of other tasks that may be pending meanwhile are counted, each with `full(x)`. So it is where a task
 //!      that calls `x` may have the priority of a job that waits for its signal: that goes when another task signals.
 //!

@@ -7,8 +7,8 @@
 //! | H3 | a task must donate | the donee nearest to the GPU it last used; of those, the first to end |
 //! | H4 | a token is free, and requests wait for others | the one that gains most of those that would end earlier, or none |
 //!
-//! Advice chooses among what the rules of the pool allow, and the pool takes nothing else, so no bound depends on it; with one
-//! exception: that of the k-FMLP holds for the shortest queue only ([`fusee_locking::pool`]).
+//! Advice chooses among the choices that the rules of the pool allow, and the pool takes nothing else, so no bound depends on it;
+//! with one exception: that of the k-FMLP holds for the shortest queue only ([`fusee_locking::pool`]).
 //!
 //! They are one [plugin](crate::plugin) of a pool. Of its notifications they need three:
 //!
@@ -27,14 +27,14 @@
 //! 2. Each call takes constant time and memory: at most as many predictions as requests and replicas, and as many additions
 //!    as pairs of requests.
 //!
-//! # Where the text is corrected, and what it leaves open
+//! # Corrections of the text, and its open points
 //!
-//! H4 prints the set from which it picks as those that would *not* gain. Its pick is whose critical section shortens most, which
-//! may be a request that was about to get its token anyway; [`Gain::Completion`] is the alternative. An active user of a
-//! GPU is one that holds a token of it, or did so last; we count those that wait for their first token where they
-//! wait, or many first requests at once would all choose the same GPU. Ties that the text leaves open go to the FQ of the nearest
-//! GPU, of these to that with fewer requests, then to that of the lower number; to the request of higher priority. So a task that
-//! gains nothing by a move stays.
+//! H4 prints the set from which it picks as those that would *not* gain. Its pick is the request whose critical section shortens
+//! most, which may be a request that was about to get its token anyway; [`Gain::Completion`] is the alternative. An active user of
+//! a GPU is one that holds a token of it, or did so last; we count those that wait for their first token where they wait, or many
+//! first requests at once would all choose the same GPU. Ties that the text leaves open go to the FQ of the nearest GPU, of these
+//! to that with fewer requests, then to that of the lower number; to the request of higher priority. So a task that gains nothing
+//! by a move stays.
 //!
 //! Source: Elliott 2015, sections 3.2.3.2 and 3.2.3.3.
 
@@ -46,7 +46,7 @@ use fusee_sched::time::Nanoseconds;
 use crate::predictor::History;
 use crate::topology::{Distance, Topology};
 
-/// What H4 makes large.
+/// The quantity that H4 makes large.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Gain {
     /// How much shorter the critical section becomes: the text's choice. It may be less than nothing.
@@ -56,7 +56,7 @@ pub enum Gain {
     Completion,
 }
 
-/// What is known of one user of the pool.
+/// The records of one user of the pool.
 #[derive(Clone, Copy, Debug)]
 struct User {
     /// The GPU of the token it has, or had last.
@@ -104,8 +104,8 @@ impl<const G: usize, const U: usize> Heuristics<G, U> {
         (user.gpu, user.holds) = (Some(gpu), true);
     }
 
-    /// `user` has given its token back. It has used it for `hold`: what it executed, and what it was suspended for its
-    /// own operations; neither what it was preempted nor what it waited for engine locks.
+    /// `user` has given its token back. It has used it for `hold`: its execution, and its suspension for its own operations;
+    /// neither its preemption nor its waits for engine locks.
     pub fn freed(&mut self, user: u16, hold: Nanoseconds) {
         let Some(user) = self.users.get_mut(usize::from(user)) else { return };
         if core::mem::take(&mut user.holds) {
@@ -121,7 +121,7 @@ impl<const G: usize, const U: usize> Heuristics<G, U> {
     }
 }
 
-//--- What is known
+//--- Knowledge
 
 impl<const G: usize, const U: usize> Heuristics<G, U> {
     /// The GPU of the token that `user` has, or had last.
@@ -130,7 +130,7 @@ impl<const G: usize, const U: usize> Heuristics<G, U> {
         self.users.get(usize::from(user))?.gpu
     }
 
-    /// How long `request` will hold its token if that is `replica`: the predicted length, or what is provisioned.
+    /// How long `request` will hold its token if that is `replica`: the predicted length, or the provisioned one.
     #[must_use]
     pub fn predicted<Key>(&self, request: &Request<Key>, replica: u8) -> Nanoseconds {
         let Some(user) = self.users.get(usize::from(request.user)) else { return request.length };
@@ -143,7 +143,7 @@ impl<const G: usize, const U: usize> Heuristics<G, U> {
         if user.holds { Some(user.moved) } else { self.distance(user.gpu, replica) }
     }
 
-    /// How far it is from `gpu` to that of `replica`; no way at all for who was nowhere.
+    /// The distance from `gpu` to that of `replica`; no way at all for a user that was nowhere.
     fn distance(&self, gpu: Option<u8>, replica: u8) -> Option<Distance> {
         let to = self.topology.gpu_of(replica)?;
         gpu.map_or(Some(Distance::Same), |from| self.topology.distance(from, to))
@@ -248,7 +248,7 @@ impl<Key: Copy + Ord, const K: usize, const N: usize, const G: usize, const U: u
             };
             (stays > moves).then_some((Reverse(gain), request.key, request.user))
         });
-        // Of equal gains and keys the first is who asked first.
+        // Among equal gains and keys the request that came first is first.
         let best = waiting.min_by_key(|(gain, key, _)| (*gain, *key));
         best.map_or(Steal::Nothing, |(.., user)| Steal::From(user))
     }

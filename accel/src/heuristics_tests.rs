@@ -110,7 +110,7 @@ impl Text {
         self.minimum_response(pool, user, &open)
     }
 
-    /// Those that R1c allows.
+    /// The donees that R1c allows.
     fn donees(&self, pool: &Tested) -> Vec<u16> {
         let mut by_rank: Vec<(u32, usize, u16)> =
             pool.requests().iter().enumerate().map(|(index, request)| (request.key, index, request.user)).collect();
@@ -132,7 +132,7 @@ impl Text {
         (replica as u8, self.exec_length(pool, &queues[replica][..=ahead], replica as u8))
     }
 
-    /// H3: what it makes small.
+    /// The cost that H3 makes small.
     fn donation_cost(&self, pool: &Tested, donor: u16, donee: u16) -> (Distance, u64) {
         let (replica, end) = self.ends(pool, donee);
         (self.distance(self.last(donor), self.topology.gpu_of(replica).unwrap()), end)
@@ -224,7 +224,7 @@ fn topology() -> impl Strategy<Value = Topology<3>> {
     })
 }
 
-/// A pool and those who advise it.
+/// A pool and its advisers.
 struct World {
     pool: Tested,
     heuristics: Three,
@@ -359,7 +359,7 @@ fn first_requests_are_spread_over_gpus_before_tokens() {
     let mut world = World::new(two_by_two(), Gain::CriticalSection, 4, Some(1));
     (0..4).for_each(|user| world.act(Step::Issue(user, 10)));
     assert_eq!([0, 1, 2, 3].map(|user| place(&world, user)), [first(0), first(2), first(1), first(3)]);
-    // Who has gone does not count; who only rests, does.
+    // A user that has gone does not count; one that only rests does.
     [Step::Exit(1), Step::Exit(3), Step::Release(0, 10), Step::Issue(4, 10)]
         .into_iter()
         .for_each(|step| world.act(step));
@@ -399,7 +399,7 @@ fn of_tokens_that_are_free_a_task_takes_one_of_its_own_gpu_whatever_it_knows_of_
 fn a_donor_donates_to_who_is_nearest_to_its_data() {
     let topology = Topology::new(3, 1, [[Same, Far, Near], [Far, Same, Far], [Near, Far, Same]]).unwrap();
     let mut world = World::new(topology, Gain::CriticalSection, 1, Some(1));
-    // The lowest, to whom the pool by itself would let all donate, is user 0.
+    // The lowest, user 0, to which the pool by itself would let all donate.
     world.keys = core::array::from_fn(|user| 90 - user as u32);
     for (user, replica) in [(3, 0), (4, 1), (5, 2)] {
         world.heuristics.acquired(user, replica);
@@ -414,7 +414,7 @@ fn a_donor_donates_to_who_is_nearest_to_its_data() {
     assert_eq!(ask(&mut world, 6, &advice), Place::Donor { donee: 0 }, "it has no data: all end at the same time");
 }
 
-/// User 0 holds the token of GPU 0, 1 and 2 wait for it, and GPU 1 becomes free: who gets it?
+/// The user that gets GPU 1 when it becomes free, while user 0 holds the token of GPU 0, and 1 and 2 wait for it.
 fn stolen(gain: Gain, first: (u8, [u64; 2]), second: (u8, [u64; 2])) -> Option<u16> {
     let mut world = World::new(one_each(), gain, 8, None);
     teach(&mut world.heuristics, 0, 0, [10, 10]);

@@ -1,4 +1,4 @@
-//! Who advises a pool of the kernel, and the operations of such a pool.
+//! The adviser of a pool of the kernel, and the operations of such a pool.
 //!
 //! | Plugin | Its advice |
 //! |---|---|
@@ -21,11 +21,11 @@
 //! | `notify_freed` | [`Plugin::freed`] | it has given it back |
 //! | `notify_exit` | [`Plugin::exited`] | its task is dead |
 //!
-//! A further plugin is a further kind. What it may cost is limited by the kernel's longest path, of which it is a part.
+//! A further plugin is a further kind. Its costs are limited by the kernel's longest path, of which it is a part.
 //!
 //! # Invariants
 //!
-//! 1. Whatever a plugin says, the pool keeps its own invariants: it takes no advice that its rules forbid.
+//! 1. For any advice of a plugin, the pool keeps its own invariants: it takes no advice that its rules forbid.
 //! 2. No operation is refused, and none blocks, because of a plugin.
 //!
 //! The pool asks by a table of functions, so that it is there once, with and without advice.
@@ -42,7 +42,7 @@ use crate::topology::Topology;
 /// GPUs of one pool.
 pub const GPUS: usize = 8;
 
-/// Which plugin.
+/// The kind of a plugin.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Kind {
     /// No advice.
@@ -54,28 +54,28 @@ pub enum Kind {
     Random,
 }
 
-/// The plugin of one pool. Numbers of users are below `U`, whatever the pool.
+/// The plugin of one pool. Numbers of users are below `U`, for any pool.
 #[derive(Clone, Debug)]
 pub struct Plugin<const U: usize> {
     kind: Kind,
-    /// What chance draws from: it changes with all that is told.
+    /// The state that chance draws from: each call changes it.
     state: u64,
     heuristics: Heuristics<GPUS, U>,
 }
 
 impl<const U: usize> Plugin<U> {
-    /// Nobody. All zero bytes.
+    /// No adviser. All zero bytes.
     pub const EMPTY: Self =
         Self { kind: Kind::Nobody, state: 0, heuristics: Heuristics::new(Topology::EMPTY, Gain::CriticalSection) };
 
-    /// Of `kind`, for a pool whose tokens are of these GPUs.
+    /// Sets the adviser to `kind`, for a pool whose tokens are of these GPUs.
     pub fn set(&mut self, kind: Kind, topology: Topology<GPUS>) {
         self.kind = kind;
         self.heuristics.set_topology(topology);
     }
 }
 
-//--- What it is told
+//--- Events of the pool
 
 impl<const U: usize> Plugin<U> {
     /// `user` has a request in the pool: `notify_enqueue`.
@@ -100,7 +100,7 @@ impl<const U: usize> Plugin<U> {
     /// `user` has given its token back, which it has used for `hold`, as [`Heuristics::freed`] says: `notify_freed`.
     #[inline(never)]
     pub fn freed(&mut self, user: u16, hold: Nanoseconds) {
-        // Not with `hold`: what is drawn shall not depend on how fast a machine is.
+        // The state does not take in `hold`: a draw shall not depend on how fast a machine is.
         self.stir(u64::from(user) + 3);
         if self.kind == Kind::Affinity {
             self.heuristics.freed(user, hold);
@@ -120,7 +120,7 @@ impl<const U: usize> Plugin<U> {
     }
 }
 
-/// One step of a generator: what follows `state` looks like chance (splitmix64).
+/// One step of a generator: the number after `state` looks like chance (splitmix64).
 const fn mixed(state: u64) -> u64 {
     let state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let state = (state ^ state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -128,7 +128,7 @@ const fn mixed(state: u64) -> u64 {
     state ^ state >> 31
 }
 
-//--- What it is asked
+//--- Questions of the pool
 
 impl<const U: usize> Plugin<U> {
     /// A number below `below`, drawn for the question `of`.
@@ -136,7 +136,7 @@ impl<const U: usize> Plugin<U> {
         (mixed(self.state ^ of) % below as u64) as usize
     }
 
-    /// Who has a request, or nobody who is known.
+    /// A user with a request, or an unknown one.
     fn somebody(&self, tokens: &Tokens, of: u64) -> u16 {
         let index = self.drawn(of, tokens.requests().len() + 1);
         tokens.requests().get(index).map_or(u16::MAX, |request| request.user)

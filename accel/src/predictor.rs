@@ -1,9 +1,9 @@
 //! How long a task will hold a token: the mean of how long it did, by how far it had moved with its data; a farther move is never
 //! predicted to be shorter.
 //!
-//! A task that comes to another GPU first fetches its state, so its holds are told apart by [`Distance`]. Of each distance
-//! the last [`WINDOW`] are kept. A hold that is more than two standard deviations from their mean is not taken up, once
-//! there are [`ENOUGH`].
+//! A task that comes to another GPU first fetches its state, so its holds are told apart by [`Distance`]. For each distance the
+//! last [`WINDOW`] are kept. A hold that is more than two standard deviations from their mean is not taken up, once there are
+//! [`ENOUGH`].
 //!
 //! # Invariants
 //!
@@ -12,12 +12,12 @@
 //! 2. The prediction for a distance is at least that for each shorter one.
 //! 3. A window has [`ENOUGH`] holds before it refuses any.
 //!
-//! # What was never seen
+//! # Moves without a measurement
 //!
-//! The prediction for a distance is the largest of the means of that distance and of all shorter ones, as far as they have holds. If
-//! none has, it is the mean of the nearest longer distance, else the provisioned length. So a move whose cost is not known is taken
-//! for a cheap one; it is tried once no token without a move is free, and its cost is known from then on. A prediction that
-//! is too short harms no bound: it only chooses among moves that the rules allow.
+//! The prediction for a distance is the largest of the means of that distance and of all shorter ones, as far as they have holds.
+//! If none has, it is the mean of the nearest longer distance, else the provisioned length. So a move of unknown cost is taken for
+//! a cheap one; it is tried once no token without a move is free, and its cost is known from then on. A prediction that is too
+//! short harms no bound: it only chooses among moves that the rules allow.
 //!
 //! # Why the largest
 //!
@@ -27,10 +27,10 @@
 //!
 //! # Where we differ from the text
 //!
-//! By the text a window that has settled refuses a task's new length for ever, if that changes for good; and one of equal
-//! holds refuses everything else. Here what is refused [`ENOUGH`] times in a row is no outlier: the window is forgotten, and
-//! begins with the last of them. The deviation is that of the window as a whole (divided by the number of holds, not by one
-//! less); the text does not say. The text compares the windows of all distances as they are.
+//! By the text a window that has settled refuses a task's new length for ever, if that changes for good; and one of equal holds
+//! refuses everything else. Here a length refused [`ENOUGH`] times in a row is no outlier: the window is forgotten, and begins with
+//! the last of them. The deviation is that of the window as a whole (divided by the number of holds, not by one less), on which the
+//! text is silent. The text compares the windows of all distances as they are.
 //!
 //! # Numbers
 //!
@@ -38,8 +38,8 @@
 //! To take one up costs some 20 multiplications of 64 bits; to predict, one division of 64 bits. There are no roots and no
 //! fractions: `|x - S/n| > 2 sigma` is `(n x - S)^2 > 4 (n Q - S^2)`, where S is the sum of the holds, and Q that of their squares.
 //!
-//! Not here: what is measured. The caller counts what the task executes, and how long its operations keep it suspended, from
-//! grant to release, without preemption and without waiting for engine locks.
+//! Not here: the measurement. The caller counts the task's execution, and the suspension by its operations, from grant to release,
+//! without preemption and without waiting for engine locks.
 //!
 //! Source: Elliott 2015, section 3.2.3.3.
 
@@ -99,14 +99,14 @@ impl Window {
     }
 }
 
-/// What is known of one task.
+/// The records of one task.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct History {
     by_distance: [Window; Distance::COUNT],
 }
 
 impl History {
-    /// Of a task that never held a token.
+    /// The history of a task that never held a token.
     pub const EMPTY: Self = Self { by_distance: [Window::EMPTY; Distance::COUNT] };
 
     /// The task has held a token for `hold`, and had moved `distance` to it.
@@ -260,7 +260,7 @@ mod tests {
         assert_eq!(predicted(&history(settled)), 100);
         assert_eq!(predicted(&history(settled.into_iter().chain([120]))), 1120 / 11);
         assert_eq!(predicted(&history(settled.into_iter().chain([121]))), 100);
-        // Of nine nothing is an outlier.
+        // In nine holds nothing is an outlier.
         assert_eq!(predicted(&history(settled[..9].iter().copied().chain([10_000]))), (890 + 10_000) / 10);
     }
 

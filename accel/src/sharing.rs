@@ -1,12 +1,11 @@
-//! The shared class: whose queued command runs next on an engine.
+//! The shared class: the client whose queued command runs next on an engine.
 //!
-//! Clients without a real-time promise share what is left of an engine. Each brings its
-//! commands in an order of its own that nobody changes; a policy only picks the client
-//! whose oldest command goes next.
+//! Clients without a real-time promise share the rest of an engine. Each brings its commands in a fixed order of its own; a policy
+//! only picks the client whose oldest command goes next.
 //!
 //! # Invariants
 //!
-//! 1. A policy picks somebody whenever anybody waits: no engine idles beside a queue.
+//! 1. A policy picks a client whenever any waits: no engine idles beside a queue.
 //! 2. A policy sees the oldest command of each client only, so it cannot reorder a client.
 //!
 //! # Why a trait this small
@@ -14,9 +13,9 @@
 //! A command that runs cannot be stopped, so the instant between two commands is the only
 //! one at which a policy has something to say.
 //!
-//! Not here: real-time clients, who hold the engine's lock and are alone on it (`locking`).
+//! Not here: real-time clients, which hold the engine's lock and are alone on it (`locking`).
 
-/// Who waits: a context of the device, or any other number the caller finds useful.
+/// A waiting client: a context of the device, or any other number the caller finds useful.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Client(pub u8);
 
@@ -27,7 +26,7 @@ pub struct Arrival(pub u64);
 /// The oldest command of one client that has any.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Waiting {
-    /// Whose command it is.
+    /// The client of the command.
     pub client: Client,
     /// When it arrived.
     pub arrival: Arrival,
@@ -35,7 +34,7 @@ pub struct Waiting {
 
 /// A rule that picks the next command of an engine.
 pub trait Sharing {
-    /// Picks one of `waiting`, by its position. `None` if, and only if, nobody waits.
+    /// Picks one of `waiting`, by its position. `None` if, and only if, no client waits.
     ///
     /// Each client appears at most once. Called once for each command that starts.
     #[must_use]
@@ -72,11 +71,13 @@ impl Sharing for RoundRobin {
 
 /// Clients are served in proportion to their weights, as evenly as possible: start-time fair queueing, with commands of equal length.
 ///
-/// Each command of a client begins at a point of virtual time, a step behind the one before, and the earliest is served. A step is the longer the less weight
-/// a client has. Virtual time is where the command that was served last began; what a client asks for begins there at the earliest, so a client that
-/// waits for nothing hoards nothing, and one that has had more than its share pays for that only as long as others wait.
+/// Each command of a client begins at a point of virtual time, a step behind the one before, and the earliest is served. A step is
+/// the longer the less weight a client has. Virtual time is where the command that was served last began; a new command of a client
+/// begins there at the earliest, so a client that waits for nothing hoards nothing, and one that has had more than its share pays
+/// for that only as long as others wait.
 ///
-/// Of two clients that both wait all the time, what they were served differs, divided by their weights, by one command of each at most. Source: Goyal, Vin and Cheng 1996.
+/// For two clients that both wait all the time, their service, divided by their weights, differs by one command of each at most.
+/// Source: Goyal, Vin and Cheng 1996.
 #[derive(Clone, Copy, Debug)]
 pub struct Weighted {
     weights: [u8; CLIENTS],
@@ -190,7 +191,8 @@ mod tests {
             }
         }
 
-        /// Whatever others do: over any time in which two clients wait, each has been served by its weight but for one command.
+        /// For any behaviour of others: over any time in which two clients wait, each has been served by its weight but for one
+        /// command.
         #[test]
         fn two_that_wait_are_served_by_their_weights_but_for_a_command_of_each(
             weights in prop::collection::vec(1_u8..9, 4),

@@ -1,4 +1,4 @@
-//! Which token stands for which GPU, and how far the GPUs of a pool are from each other.
+//! The GPU of each token, and the distances between the GPUs of a pool.
 //!
 //! A pool hands out the same number of tokens for each GPU. Replica `x` of the pool is a token of GPU `floor(x / tokens)`:
 //! the first tokens are those of GPU 0, the next those of GPU 1.
@@ -10,7 +10,7 @@
 //!
 //! Source: Elliott 2015, sections 3.2.3.2 and 3.2.3.3.
 
-/// How far a task moves with its data: what a copy between two GPUs passes through.
+/// The distance that a task moves with its data: the connection that a copy between two GPUs passes through.
 #[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
 #[repr(u8)]
 pub enum Distance {
@@ -119,7 +119,7 @@ impl<const G: usize> Topology<G> {
         self.gpus * self.tokens
     }
 
-    /// Whose token `replica` is. `None` if there is no such replica.
+    /// The GPU whose token `replica` is. `None` if there is no such replica.
     #[must_use]
     pub const fn gpu_of(&self, replica: u8) -> Option<u8> {
         if replica < self.replicas() { Some(replica / self.tokens) } else { None }

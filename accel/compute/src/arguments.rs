@@ -8,7 +8,7 @@ pub trait Arguments: Copy {
     /// Writes the fields to the first [`Self::WORDS`] of `words`.
     fn encode(&self, words: &mut [u32]);
 
-    /// Reads them; `None` if there are too few, or one is beyond what its field holds.
+    /// Reads them; `None` if there are too few, or one is beyond the range of its field.
     fn decode(words: &[u32]) -> Option<Self>;
 }
 

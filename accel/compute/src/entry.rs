@@ -1,17 +1,17 @@
-//! Kernels in a table: how a device finds one, asks it what it needs, and lets it do a block.
+//! Kernels in a table: how a device finds one, asks for its needs, and lets it do a block.
 
 use core::ops::Range;
 
 use crate::{Access, BLOCKS_MAX, Kernel, MEASURED, Memory, Resources, VIEWS_MAX, Views, WORDS_MAX};
 
-/// A kernel, whatever its type. A device has a table of them: `table([Entry::of::<Median>(), Entry::of::<Histogram>()])`.
+/// A kernel of any type. A device has a table of them: `table([Entry::of::<Median>(), Entry::of::<Histogram>()])`.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry {
     /// Its name.
     pub name: &'static str,
     /// By which launches name it, see [`identity`].
     pub identity: u32,
-    /// What a block needs.
+    /// The needs of a block.
     pub resources: Resources,
     /// Whether its blocks run in order.
     pub is_ordered: bool,
@@ -19,7 +19,7 @@ pub struct Entry {
     block: fn(&[u32], u32, &dyn Memory),
 }
 
-/// What a launch needs, and how long it takes.
+/// The needs and the time of a launch.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Plan {
     views: [ViewPlan; VIEWS_MAX],
@@ -30,14 +30,14 @@ pub struct Plan {
     pub class: u32,
 }
 
-/// What a launch needs of one view.
+/// The needs of a launch for one view.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct ViewPlan {
     /// Where it begins, a multiple of the size of an element.
     pub address: u64,
     /// Its bytes.
     pub bytes: u64,
-    /// What is done with it.
+    /// The access to the view.
     pub access: Access,
 }
 
@@ -62,7 +62,8 @@ impl Plan {
     }
 }
 
-/// Tells one kernel from others: a hash of its name, and of what its views and arguments are (FNV-1a, 32 bits). Never zero.
+/// The identity of a kernel among others: a hash of its name, and of the types of its views and arguments (FNV-1a, 32 bits). Never
+/// zero.
 #[must_use]
 pub const fn identity<K: Kernel>() -> u32 {
     let mut hash = START;
@@ -83,7 +84,7 @@ pub const fn identity<K: Kernel>() -> u32 {
     if hash == 0 { 1 } else { hash }
 }
 
-/// The same of bytes.
+/// The hash of these bytes.
 pub(crate) fn hash(bytes: impl Iterator<Item = u8>) -> u32 {
     bytes.fold(START, next)
 }
@@ -147,10 +148,10 @@ impl Entry {
         }
     }
 
-    /// What these blocks of a launch with these words need: addresses of the views first, then the arguments. `None` if the words are not
-    /// arguments of this kernel, or it has no such blocks.
+    /// The needs of these blocks of a launch with these words: addresses of the views first, then the arguments. `None` if the
+    /// words are not arguments of this kernel, or it has no such blocks.
     ///
-    /// This runs code of the kernel's author, who may have forgotten a case: it may panic.
+    /// The call runs code of the kernel's author and may panic where a case was forgotten.
     #[must_use]
     pub fn plan(&self, words: &[u32], blocks: Range<u32>) -> Option<Plan> {
         (self.plan)(words, blocks)
@@ -162,7 +163,7 @@ impl Entry {
     }
 }
 
-/// The arguments behind the addresses of the views. What is left of the words is zero.
+/// The arguments behind the addresses of the views. The rest of the words is zero.
 fn arguments<K: Kernel>(words: &[u32]) -> Option<K> {
     let views = <K::Views<'static> as Views<'static>>::EACH.len();
     let rest = words.get(views..)?;

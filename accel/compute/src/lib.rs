@@ -1,4 +1,4 @@
-//! What kernels of an accelerator are written against.
+//! The interface of an accelerator's kernels.
 //!
 //! A *kernel* is a function that an execution engine runs: a type whose fields are its arguments, with the memory that it reads and writes as
 //! [views](Views), cut into *blocks* that are worked on one after the other or side by side. It is safe Rust without a board, so the same code is
@@ -47,14 +47,14 @@
 //! assert_eq!(tripled, [3, 6, 9]);
 //! ```
 //!
-//! # What an engine makes of it
+//! # Treatment by an engine
 //!
-//! | What a kernel does | What becomes of it |
+//! | Behaviour of a kernel | Effect |
 //! |---|---|
 //! | reads or writes beyond a view, or panics otherwise | its launch fails, with the line of its source |
 //! | recurs until its stack is full | its launch fails |
-//! | takes longer than its [time](Kernel::time) | it is late, which is counted; what takes far longer fails |
-//! | writes what it only reads | does not compile: an [`Input`] has no such function |
+//! | takes longer than its [time](Kernel::time) | it is late, which is counted; a kernel that takes far longer fails |
+//! | writes a view that it only reads | does not compile: an [`Input`] has no such function |
 //!
 //! Nothing else fails or is late because of that. A view that is not mapped, or may not be written, and one that is written while
 //! another view has bytes of it, are found before the first block runs.
@@ -62,7 +62,7 @@
 //! # Invariants
 //!
 //! 1. A kernel touches its views and nothing else: it has nothing else.
-//! 2. Blocks of one launch may run in any order, unless [`Kernel::ORDERED`]; so none may count on what another has written.
+//! 2. Blocks of one launch may run in any order, unless [`Kernel::ORDERED`]; so none may count on the output of another.
 //!
 //! Not here: commands and their place in memory (`accel/contract`), the device (`qemu/device-model`), buffers of clients (`fusee::gpu`).
 #![no_std]
@@ -91,22 +91,22 @@ pub const BLOCKS_MAX: u32 = 65_536;
 /// The [time](Kernel::time) of a kernel whose author does not know it: it is measured.
 pub const MEASURED: u64 = u64::MAX;
 
-/// What an engine runs. The fields of the type are the arguments, see [`arguments!`].
+/// A function that an engine runs. The fields of the type are the arguments, see [`arguments!`].
 pub trait Kernel: Arguments {
-    /// Its name, in reports. With the types of its views it tells one kernel from others: change it when what the kernel does changes for
-    /// those who launch it.
+    /// Its name, in reports. With the types of its views it distinguishes one kernel from others: change it when the behaviour of
+    /// the kernel changes for those who launch it.
     const NAME: &'static str;
 
-    /// What it reads and writes: a tuple of [`Input`], [`Output`] and [`Update`], at most [`VIEWS_MAX`].
+    /// The views that it reads and writes: a tuple of [`Input`], [`Output`] and [`Update`], at most [`VIEWS_MAX`].
     type Views<'m>: Views<'m>;
 
     /// Whether blocks run in their order, each after the one before has ended. If not, an engine may run several at once.
     const ORDERED: bool = false;
 
-    /// What a block needs of an engine that runs several at once.
+    /// The needs of a block on an engine that runs several at once.
     const RESOURCES: Resources = Resources { threads: 1, registers: 32, shared: 0 };
 
-    /// Whether the arguments are within the limits of this kernel. What is not is refused, and asked nothing else.
+    /// Whether the arguments are within the limits of this kernel. Other arguments are refused, and no other function gets them.
     fn is_valid(&self) -> bool {
         true
     }
@@ -117,18 +117,18 @@ pub trait Kernel: Arguments {
     /// How many blocks there are, 1 to [`BLOCKS_MAX`].
     fn blocks(&self) -> u32;
 
-    /// Nanoseconds that these blocks take, without what it takes to start the launch. A function of the arguments alone. What an emulated engine
-    /// executes of a block must not be more than an eighth of that in instructions.
+    /// Nanoseconds that these blocks take, without the time to start the launch. A function of the arguments alone. The
+    /// instructions of an emulated engine for a block must not be more than an eighth of that number.
     ///
-    /// [`MEASURED`], unless a kernel says something else: then the device takes what a system in which the kernel was measured has written down
-    /// for its [class](Kernel::class), for each block, and refuses launches of which nothing was.
+    /// [`MEASURED`], unless a kernel returns something else: then the device takes, for each block, the time that a measuring
+    /// system has written down for its [class](Kernel::class), and refuses launches without a measurement.
     fn time(&self, blocks: Range<u32>) -> u64 {
         let _ = blocks;
         MEASURED
     }
 
-    /// Tells launches apart whose blocks take different times, where times are measured: those of one class have the longest of all. Unless a kernel
-    /// says something else, two launches are of one class if all their arguments are the same.
+    /// Distinguishes launches whose blocks take different times, where times are measured: those of one class have the longest of
+    /// all. Unless a kernel returns something else, two launches are of one class if all their arguments are equal.
     fn class(&self) -> u32 {
         let mut words = [0; WORDS_MAX];
         self.encode(&mut words[..Self::WORDS]);
@@ -139,7 +139,7 @@ pub trait Kernel: Arguments {
     fn block(&self, block: u32, views: Self::Views<'_>);
 }
 
-/// What a block needs of an engine that runs several at once. One that runs a block after the other asks for none of it.
+/// The needs of a block on an engine that runs several at once. An engine that runs one block after the other uses none of it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Resources {
     /// Threads of a block.

@@ -5,7 +5,7 @@
 
 use core::cell::Cell;
 
-/// What a view can have as elements: plain numbers, little-endian in memory.
+/// The elements that a view can have: plain numbers, little-endian in memory.
 pub trait Element: bytemuck::Pod {}
 
 macro_rules! elements {
@@ -27,7 +27,7 @@ pub trait Memory {
     fn write(&self, address: u64, from: &[u8]);
 }
 
-/// What a kernel does with a view.
+/// The access of a kernel to a view.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Access {
     /// Reads: [`Input`].
@@ -199,7 +199,7 @@ view!(
     Input, Read
 );
 view!(
-    /// Memory that a kernel writes. What was there before is lost, also where the kernel writes nothing.
+    /// Memory that a kernel writes. The former contents are lost, also where the kernel writes nothing.
     Output, Write
 );
 view!(
@@ -218,7 +218,8 @@ impl<'m, T: Element> From<&'m [T]> for Input<'m, T> {
 }
 
 impl Update<'_, u32> {
-    /// Adds `more` to counter `at`, wrapping, and returns what it was: as one step, whatever other blocks do with it. Panics beyond the end.
+    /// Adds `more` to counter `at`, wrapping, and returns its former value: as one step, for any accesses of other blocks to it.
+    /// Panics beyond the end.
     #[track_caller]
     pub fn add(&self, at: usize, more: u32) -> u32 {
         let before = self.get(at);
@@ -229,9 +230,9 @@ impl Update<'_, u32> {
 
 /// One view.
 pub trait View<'m>: Copy {
-    /// What it consists of.
+    /// The type of its elements.
     type Element: Element;
-    /// What a kernel does with it.
+    /// The access of a kernel to it.
     const ACCESS: Access;
 
     /// The view of this place.
@@ -250,7 +251,7 @@ pub trait View<'m>: Copy {
 pub trait Views<'m>: Copy {
     /// A number for each view.
     type Elements: AsRef<[usize]>;
-    /// What is done with each, and the bytes of an element.
+    /// The access to each, and the bytes of an element.
     const EACH: &'static [(Access, usize)];
 
     /// The views of these places of an engine's memory: their addresses and numbers of elements.

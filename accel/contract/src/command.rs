@@ -1,4 +1,4 @@
-//! Commands: what a client asks of an engine, and the 64 bytes that say so.
+//! Commands: requests of a client to an engine, and their 64 bytes.
 //!
 //! [`Command::decode`] is the only way from bytes to a command, so a command that exists
 //! has sizes within its limits, aligned addresses and no forgotten field. Whether its
@@ -44,7 +44,7 @@ pub const MORE_BYTES: usize = 4 * (LAUNCH_WORDS - LAUNCH_WORDS_HERE);
 /// Some blocks of a kernel, with memory and arguments.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Launch {
-    /// Identity of the kernel, not 0. What it means is between client and device.
+    /// Identity of the kernel, not 0. Its meaning is between client and device.
     pub kernel: u32,
     /// The first block.
     pub first: u32,
@@ -54,7 +54,7 @@ pub struct Launch {
     pub words: [u32; LAUNCH_WORDS],
 }
 
-/// What an engine is asked to do. Addresses are device addresses.
+/// The work of an engine for a command. Addresses are device addresses.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Operation {
     /// Copies `length` bytes. Copy engines only: `CopyIn` from system to local memory,
@@ -77,7 +77,7 @@ pub enum Operation {
         /// Bytes, a positive multiple of [`OPERAND_ALIGNMENT`].
         length: u64,
     },
-    /// Runs blocks of a kernel. Which kernels there are is the device's; the contract carries their words.
+    /// Runs blocks of a kernel. The device defines the kernels; the contract carries their words.
     Launch(Launch),
     /// Keeps the engine busy and touches nothing. Any engine.
     Burn {
@@ -104,16 +104,16 @@ impl Operation {
 pub struct Fence {
     /// Device address of a `u32` in writable system memory, not 0.
     pub address: u64,
-    /// What to write, below 2^31; see [`FENCE_ERROR`].
+    /// The value to write, below 2^31; see [`FENCE_ERROR`].
     pub value: u32,
 }
 
-/// An operation, and whom to tell.
+/// An operation, and the fence that reports its end.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Command {
-    /// What to do.
+    /// The operation.
     pub operation: Operation,
-    /// What to write when it is done.
+    /// The fence to write when it is done.
     pub fence: Option<Fence>,
 }
 
@@ -215,7 +215,7 @@ impl Command {
             fence_value: u32_at(bytes, 0x38),
         };
         let command = Self { operation: operation(&fields)?, fence: fence(&fields) };
-        // What a command does not use is 0: what is left after writing it again is all of it.
+        // Unused bytes of a command are 0: the encoded command must equal these bytes.
         if command.is_valid() && command.encode() == *bytes { Ok(command) } else { Err(BadCommand) }
     }
 
@@ -230,8 +230,7 @@ impl Command {
         fence(&Fields { fence: u64_at(bytes, 0x30), fence_value: u32_at(bytes, 0x38), ..Fields::default() })
     }
 
-    /// Whether the command keeps the rules of this module; what is encoded by hand and
-    /// breaks one is refused by the device.
+    /// Whether the command keeps the rules of this module; the device refuses hand-made commands that break one.
     #[must_use]
     pub fn is_valid(&self) -> bool {
         let aligned = |addresses: &[u64]| addresses.iter().all(|a| a % OPERAND_ALIGNMENT == 0);
@@ -265,7 +264,8 @@ impl Command {
 }
 
 impl Launch {
-    /// Its block `number`, from 0, as a launch of its own: on a preemptible engine, what is done between two points at which it may be given to another.
+    /// Its block `number`, from 0, as a launch of its own: on a preemptible engine, the work between two points at which it may be
+    /// given to another.
     #[must_use]
     pub const fn block(self, number: u32) -> Self {
         Self { first: self.first.saturating_add(number), blocks: 1, ..self }

@@ -1,7 +1,7 @@
-//! What can be wrong with a command, and how the device writes it down.
+//! Faults of commands, and their records by the device.
 //!
-//! A fault concerns the context that caused it and nobody else. The command retires as
-//! always, with [`crate::FENCE_ERROR`] in its fence if the fence can be written.
+//! A fault concerns only the context that caused it. The command retires as always, with [`crate::FENCE_ERROR`] in its fence if the
+//! fence can be written.
 
 use crate::EngineIndex;
 
@@ -37,7 +37,8 @@ pub enum FaultKind {
     Panicked = 12,
     /// A kernel took far longer than its time. Address: the block.
     TooLong = 13,
-    /// A kernel did what ends a program: its stack is full, or it used an address of its own making. Address: that which it used.
+    /// A kernel did something that ends a program: its stack is full, or it used an address of its own making. Address: the used
+    /// one.
     Exception = 14,
     /// The author of a kernel does not know how long its launch takes, and it was not measured. Address: its class.
     NotMeasured = 15,
@@ -69,7 +70,7 @@ impl FaultKind {
 /// The word at [`crate::CONTEXT_FAULT`]: kind in bits 0 to 7, engine in bits 8 to 15.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct FaultWord {
-    /// What was wrong.
+    /// The fault.
     pub kind: FaultKind,
     /// The engine that found out.
     pub engine: EngineIndex,

@@ -79,8 +79,8 @@ impl EngineIndex {
     }
 }
 
-/// How many copy engines a device has, and by that, what it works on. Engines that it does not have keep their places in
-/// all pages.
+/// The number of copy engines of a device, which also implies the memory that it works on. Engines that it does not have keep their
+/// places in all pages.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 #[repr(u8)]
 pub enum CopyEngines {
@@ -140,7 +140,7 @@ pub const FEATURE_TRANSLATION: u32 = 1;
 pub const FEATURE_RESET: u32 = 2;
 /// Feature: commands without data take the time they ask for.
 pub const FEATURE_BURN: u32 = 4;
-/// Feature: the device misbehaves on request, see [`CONTEXT_INJECT`]. For tests of who must survive it.
+/// Feature: the device misbehaves on request, see [`CONTEXT_INJECT`]. For tests of software that must survive it.
 pub const FEATURE_INJECT: u32 = 8;
 
 /// Feature: the execution engine is given to another client at the end of a command, so one that launches block by block
@@ -149,8 +149,8 @@ pub const FEATURE_PREEMPTIBLE: u32 = 16;
 /// Feature: the device counts for each context how long it ran and was backlogged ([`status_counted`]).
 pub const FEATURE_COUNTERS: u32 = 32;
 
-/// Feature: the execution engine has SMs ([`CONTROL_SMS`]), on which commands of several contexts run at once. Commands of a context that is
-/// [`CONTEXT_SHARED`] lose SMs to those of others, whatever the gate says, and share what is left.
+/// Feature: the execution engine has SMs ([`CONTROL_SMS`]), on which commands of several contexts run at once. Commands of a
+/// context that is [`CONTEXT_SHARED`] lose SMs to those of others, for any state of the gate, and share the rest.
 pub const FEATURE_SMS: u32 = 64;
 
 /// Feature, beside [`FEATURE_SMS`]: of contexts that are not [`CONTEXT_SHARED`] the one with the smallest [key](control_key) has SMs first, and
@@ -184,7 +184,7 @@ pub const GATE_SHUT: u32 = 1;
 pub const CONTROL_KEYS: u64 = 0x40;
 /// A key that takes no SM from anybody: its job has no budget, or there is none.
 pub const KEY_LAST: u64 = u64::MAX;
-/// What a real-time key is below.
+/// The bound below which real-time keys are.
 pub const KEY_BEST_EFFORT: u64 = u64::MAX - 1;
 
 /// Offset of the first context's words; see [`control_context`].
@@ -197,8 +197,8 @@ pub const CONTEXT_TABLE: u64 = 0x00;
 pub const CONTEXT_TABLE_ENTRIES: u64 = 0x08;
 /// Within a context: 0, or [`CONTEXT_VALID`], with [`CONTEXT_SHARED`] or without, `u32`, by the driver.
 ///
-/// Write table and length before setting it. While it is clear the device ignores the
-/// context's doorbells and faults what is queued.
+/// Write table and length before setting it. While it is clear the device ignores the context's doorbells and faults queued
+/// commands.
 pub const CONTEXT_FLAGS: u64 = 0x0C;
 /// Within a context: `u32` for each engine, by the driver. A new value asks for a reset: the
 /// device forgets the context's commands on that engine, running, queued or not seen before, writes
@@ -217,7 +217,7 @@ pub const CONTEXT_FAULT: u64 = 0x2C;
 pub const CONTEXT_FAULT_ADDRESS: u64 = 0x30;
 /// Within a context: the number of the command that faulted, `u32`, by the device.
 pub const CONTEXT_FAULT_COMMAND: u64 = 0x38;
-/// Within a context: what the device is to do wrong with its commands, `u32`, by the driver; bits below. They need
+/// Within a context: the injected errors of the device in its commands, `u32`, by the driver; bits below. They need
 /// [`FEATURE_INJECT`].
 pub const CONTEXT_INJECT: u64 = 0x3C;
 
@@ -238,26 +238,28 @@ pub const CONTEXT_VALID: u32 = 1;
 /// [moderated](crate::timing::MODERATION).
 pub const CONTEXT_SHARED: u32 = 2;
 
-/// Offset of what the device has measured of its kernels: [`KERNEL_BYTES`] for each class of launches, in the order of their first ends, as far as the
-/// page has room; then zeros.
+/// Offset of the device's measurements of its kernels: [`KERNEL_BYTES`] for each class of launches, in the order of their first
+/// ends, as far as the page has room; then zeros.
 pub const CONTROL_KERNELS: u64 = 0x500;
-/// Bytes of what is measured of a class of launches.
+/// Bytes of the measurements of a class of launches.
 pub const KERNEL_BYTES: u64 = 64;
 /// Classes of launches of which something is measured.
 pub const KERNELS: usize = ((PAGE_BYTES - CONTROL_KERNELS) / KERNEL_BYTES) as usize;
-/// Of a class: launches that ended well, `u32`.
+/// Field of a class: launches that ended well, `u32`.
 pub const KERNEL_LAUNCHES: u64 = 0;
-/// Of a class: by what its launches are told from others of the same kernel, `u32`; 0 if the kernel's author knows their times.
+/// Field of a class: the number that distinguishes its launches from others of their kernel, `u32`; 0 if the kernel's author knows
+/// their times.
 pub const KERNEL_CLASS: u64 = 4;
-/// Of a class: the nanoseconds that the blocks of a launch ran for, `u64`. Of the launch that ran for the largest part of what it said.
+/// Field of a class: the nanoseconds that the blocks of a launch ran for, `u64`. The launch is the one that ran for the largest
+/// part of its declared time.
 pub const KERNEL_RAN: u64 = 8;
-/// Of a class: the nanoseconds that this launch was to take, without the setup, `u64`; all ones: that was being measured.
+/// Field of a class: the nanoseconds that this launch was to take, without the setup, `u64`; all ones: that was being measured.
 pub const KERNEL_SAID: u64 = 16;
-/// Of a class: the nanoseconds that its longest block ran for, `u64`.
+/// Field of a class: the nanoseconds that its longest block ran for, `u64`.
 pub const KERNEL_BLOCK: u64 = 24;
-/// Of a class: the identity of its kernel, `u32`.
+/// Field of a class: the identity of its kernel, `u32`.
 pub const KERNEL_IDENTITY: u64 = 32;
-/// Of a class: the beginning of its kernel's name, then zeros.
+/// Field of a class: the beginning of its kernel's name, then zeros.
 pub const KERNEL_NAME: u64 = 36;
 /// Bytes of that.
 pub const KERNEL_NAME_BYTES: usize = (KERNEL_BYTES - KERNEL_NAME) as usize;
@@ -297,7 +299,7 @@ pub const fn control_reset_done(context: usize, engine: EngineIndex) -> u64 {
 
 /// Offset of the first engine's busy time.
 pub const STATUS_BUSY: u64 = 0x180;
-/// Bytes of what the status page says of one engine and context: two words, which can be read as one of 64 bits.
+/// Bytes of the status page for one engine and context: two words, which can be read as one of 64 bits.
 pub const STATUS_PROGRESS_BYTES: u64 = 8;
 
 /// Offset in the status page of the commands retired on this engine for this context, `u32`. The seen word follows it.
@@ -318,7 +320,7 @@ pub const fn status_busy(engine: EngineIndex) -> u64 {
     STATUS_BUSY + 8 * engine.number() as u64
 }
 
-/// Offset of what the status page says of the shared commands of the first engine.
+/// Offset in the status page of the shared commands of the first engine.
 pub const STATUS_SHARED: u64 = 0x1A0;
 /// Offset of the first engine's running context.
 pub const STATUS_RUNNING: u64 = 0x1C0;
@@ -326,9 +328,9 @@ pub const STATUS_RUNNING: u64 = 0x1C0;
 /// Offset in the status page of the count of shared commands that have ended on this engine, `u32`, wrapping. [`status_begun`] follows it,
 /// so that both can be read as one of 64 bits.
 ///
-/// Whoever shuts the gate and then reads both equal knows that no shared command runs, and none will until the gate is open. For the
-/// device counts one as begun before it looks at the gate for the last time; if the gate is shut by then, it counts it as ended at once, does not
-/// begin it, and raises its interrupt: so whoever read them different hears of it.
+/// A reader that shuts the gate and then reads both equal knows that no shared command runs, and none will until the gate is open.
+/// For the device counts one as begun before it looks at the gate for the last time; if the gate is shut by then, it counts it as
+/// ended at once, does not begin it, and raises its interrupt: so a reader that saw them different gets an interrupt.
 #[must_use]
 pub const fn status_ended(engine: EngineIndex) -> u64 {
     STATUS_SHARED + STATUS_PROGRESS_BYTES * engine.number() as u64
@@ -348,18 +350,18 @@ pub const fn status_running(engine: EngineIndex) -> u64 {
 
 /// Offset of a word that is 1 if the device has [`FEATURE_COUNTERS`], for readers that do not see the control page.
 pub const STATUS_COUNTS: u64 = 0x1CC;
-/// Offset of what is counted for the first engine and context.
+/// Offset of the counters of the first engine and context.
 pub const STATUS_COUNTED: u64 = 0x200;
-/// Bytes of what is counted for one engine and context: two numbers of 64 bits.
+/// Bytes of the counters of one engine and context: two numbers of 64 bits.
 pub const STATUS_COUNTED_BYTES: u64 = 16;
 
 /// Offset in the status page of the modelled nanoseconds for which this engine has run commands of this context, `u64`: those that have ended, each with the
 /// change of context before it. [`status_backlogged`] follows. Both are written if the device has
 /// [`FEATURE_COUNTERS`], whenever a command ends on the engine; so they are behind by the command that runs.
 ///
-/// Of an execution engine with [`FEATURE_KEYS`] the nanoseconds for which this context had one SM or more, or had some saved for it. It is written
-/// whenever the device looks, so it is not behind by more than a look. It is no share of the SMs: a context with one SM keeps others waiting as
-/// one with all does, if each of their blocks needs an SM at the same time.
+/// On an execution engine with [`FEATURE_KEYS`] the nanoseconds for which this context had one SM or more, or had some saved for
+/// it. It is written whenever the device looks, so it is not behind by more than a look. It is no share of the SMs: a context with
+/// one SM keeps others waiting as one with all does, if each of their blocks needs an SM at the same time.
 #[must_use]
 pub const fn status_counted(engine: EngineIndex, context: usize) -> u64 {
     STATUS_COUNTED + STATUS_COUNTED_BYTES * (engine.number() * CONTEXTS + context) as u64
@@ -374,13 +376,14 @@ pub const fn status_backlogged(engine: EngineIndex, context: usize) -> u64 {
     status_counted(engine, context) + 8
 }
 
-/// Offset of what is counted of the SMs of the first context.
+/// Offset of the SM counters of the first context.
 pub const STATUS_SM_TIME: u64 = 0x800;
-/// Bytes of what is counted of the SMs of one context: four numbers of 64 bits.
+/// Bytes of the SM counters of one context: four numbers of 64 bits.
 pub const STATUS_SM_TIME_BYTES: u64 = 32;
 
-/// Offset in the status page of what SMs did for this context: four `u64`, the nanoseconds of SMs for which they ran its blocks, saved and restored blocks of others that had to make room for
-/// its own, and how often they had to. Written by a device with [`FEATURE_SMS`] whenever a command ends. One SM for a second are as many nanoseconds as two for half of one.
+/// Offset in the status page of the work of SMs for this context: four `u64`, the nanoseconds of SMs for which they ran its blocks,
+/// saved and restored blocks of others that had to make room for its own, and how often they had to. Written by a device with
+/// [`FEATURE_SMS`] whenever a command ends. One SM for a second are as many nanoseconds as two for half of one.
 #[must_use]
 pub const fn status_sm_time(context: usize) -> u64 {
     STATUS_SM_TIME + STATUS_SM_TIME_BYTES * context as u64
@@ -393,9 +396,9 @@ pub const DOORBELL_PAGES: usize = ENGINES * CONTEXTS;
 
 /// Offset in a doorbell page of the commands submitted so far, `u32`, wrapping.
 ///
-/// The device reads it, copies it into the seen word, and then reads it again: commands begin only if it is still the same. So a
-/// reader of both words, who knows that nobody stores to the doorbell any more, knows by [`is_idle`] that nothing will begin.
-/// Each store must be followed by a kick; without one, the device may see it at any time or never.
+/// The device reads it, copies it into the seen word, and then reads it again: commands begin only if it is unchanged. So a reader
+/// of both words, at a time when no client stores to the doorbell any more, knows by [`is_idle`] that nothing will begin. Each
+/// store must be followed by a kick; without one, the device may see it at any time or never.
 pub const DOORBELL_SUBMITTED: u64 = 0;
 
 /// Offset of a doorbell page from the device's first one.
@@ -434,7 +437,7 @@ pub const FENCE_OFFSET: u64 = ENGINES as u64 * RING_BYTES;
 pub const FENCE_BASE: u64 = RING_BASE + FENCE_OFFSET;
 /// Fences in the ring page, 32 bits each: more than there are slots.
 pub const FENCES: usize = (MORE_OFFSET - FENCE_OFFSET) as usize / 4;
-/// Offset in the ring page of what does not fit into launches: a place for each slot of the execution engine's ring.
+/// Offset in the ring page of the words that do not fit into launches: a place for each slot of the execution engine's ring.
 pub const MORE_OFFSET: u64 = FENCE_OFFSET + 256;
 
 /// Set by the device in the fence of a command that faulted. Fence values leave it clear.
@@ -446,7 +449,7 @@ pub const fn ring_slot(engine: EngineIndex, number: u32) -> u64 {
     engine.number() as u64 * RING_BYTES + (number % RING_ENTRIES) as u64 * COMMAND_BYTES as u64
 }
 
-/// Offset in the ring page of what does not fit into launch `number` of the execution engine.
+/// Offset in the ring page of the words that do not fit into launch `number` of the execution engine.
 #[must_use]
 pub const fn more_offset(number: u32) -> u64 {
     MORE_OFFSET + (number % RING_ENTRIES) as u64 * MORE_BYTES as u64
@@ -464,14 +467,14 @@ pub const fn fence_address(index: usize) -> u64 {
     RING_BASE + fence_offset(index)
 }
 
-/// What a fence says about the command that was to write `value`.
+/// The state in a fence of the command that was to write `value`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum FenceState {
     /// The fence holds some other value: the command has not retired.
     Pending,
-    /// The command did what it was told.
+    /// The command did its work.
     Done,
-    /// The command faulted; what it wrote is undefined.
+    /// The command faulted; its output is undefined.
     Failed,
 }
 

@@ -1,4 +1,4 @@
-//! What an accelerator and its users agree on: pages, rings, commands, faults and times.
+//! The contract between an accelerator and its users: pages, rings, commands, faults and times.
 //!
 //! The device has one execution engine and up to two [copy engines](CopyEngines), and is shared by up to
 //! [`CONTEXTS`] contexts: a GPU, or without copy engines an integrated one or a signal processor. Everything
@@ -36,8 +36,8 @@
 //!    and retired word are in the status page, which no client can write.
 //! 4. While the gate of an engine is shut, no command of a shared context begins there ([`status_ended`]). The kernel decides by this whether an engine
 //!    whose lock is wanted is that of clients without a lock no more.
-//! 5. Until its fence is written, what a command writes is undefined. A slot of the ring may
-//!    be used again once its command has retired.
+//! 5. Until its fence is written, the output of a command is undefined. A slot of the ring may be used again once its command has
+//!    retired.
 //! 6. All words are little-endian and naturally aligned.
 //!
 //! Not here: the device's behaviour (`qemu/device-model`), MMIO (`drivers/framework`).

@@ -1,4 +1,4 @@
-//! How the GPU driver lays out the device addresses of a context: what a client may count on.
+//! The layout of the device addresses of a context by the GPU driver: the part that a client may count on.
 //!
 //! ```text
 //! page 0          nothing, so that a forgotten address faults
@@ -43,7 +43,7 @@ pub const fn tables_bytes(contexts: Contexts, devices: usize, pages: u64) -> u64
     contexts.number() as u64 * (objects(devices) / PAGE_BYTES + pages) * ENTRY_BYTES
 }
 
-/// Which part of device memory belongs to `context`, the first client being 1: its offset, and its pages.
+/// The part of device memory that belongs to `context`, the first client being 1: its offset, and its pages.
 #[must_use]
 pub const fn share(memory_bytes: u64, clients: usize, context: usize) -> (u64, u64) {
     let clients = if clients == 0 { 1 } else { clients as u64 };

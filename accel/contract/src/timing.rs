@@ -5,20 +5,19 @@
 //!
 //! # The rule behind the numbers
 //!
-//! An emulated engine core shares one timeline with up to three busy CPUs and executes one
-//! instruction in a nanosecond. Real work must fit in half the modelled time even so: a
-//! command may cost at most an eighth of its modelled nanoseconds in instructions. Each
-//! rate below says what that leaves. Measured with release code in QEMU, one nanosecond an
-//! instruction: a copy of 8 bytes takes 92 % of it, all else less than 80 %, with eight contexts open.
+//! An emulated engine core shares one timeline with up to three busy CPUs and executes one instruction in a nanosecond. Real work
+//! must fit in half the modelled time even so: a command may cost at most an eighth of its modelled nanoseconds in instructions.
+//! The comment on each rate below has the need of it. Measured with release code in QEMU, one nanosecond an instruction: a copy of
+//! 8 bytes takes 92 % of it, all else less than 80 %, with eight contexts open.
 //!
 //! All results are nanoseconds. Sums saturate: an endless burn is allowed.
 
 use crate::{Command, EngineIndex, Operation};
 
-/// Fetching and checking a command. All a refused command takes, and the least any takes: so
-/// nobody can keep the device busier than its model says. 3,100 instructions.
+/// The time to fetch and check a command. A refused command takes this time, and no command takes less: so no client can keep the
+/// device busier than its model allows. 3,100 instructions.
 pub const SETUP: u64 = 25_000;
-/// The same for a launch, of which memory has to be checked. 5,000 instructions.
+/// The time to fetch and check a launch, for which memory has to be checked. 5,000 instructions.
 pub const EXECUTION_SETUP: u64 = 40_000;
 /// Each byte of a copy: 100 MB/s. 10 instructions for 8 bytes.
 pub const COPY_BYTE: u64 = 10;
@@ -35,14 +34,14 @@ pub const INJECT_DELAY: u64 = 3_000_000;
 /// How long after one spurious interrupt of [`crate::INJECT_SPURIOUS`] the next comes.
 pub const INJECT_PERIOD: u64 = 100_000;
 
-/// How long after an interrupt for completions of [shared](crate::CONTEXT_SHARED) contexts the next one comes, at least, of all of them together.
-/// An interrupt that somebody may wait for behind a [shut gate](crate::GATE_SHUT) is not kept back.
+/// The least time from an interrupt for completions of [shared](crate::CONTEXT_SHARED) contexts to the next one, of all of them
+/// together. An interrupt that a client may wait for behind a [shut gate](crate::GATE_SHUT) is not kept back.
 pub const MODERATION: u64 = 250_000;
 
 /// By how many percent each byte of a copy takes longer than [`COPY_BYTE`]: because the way is far, or the bus is busy.
 ///
-/// An input of the model, constant in a run: [`NEAR`](Slowdown::NEAR) is a way on which nobody else copies, what others
-/// cost is what was measured elsewhere. Never faster than that, so that the rule above holds.
+/// An input of the model, constant in a run: [`NEAR`](Slowdown::NEAR) is a way without other copies; the costs of others were
+/// measured elsewhere. Never faster than that, so that the rule above holds.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Slowdown(pub u32);
 
@@ -53,14 +52,14 @@ impl Slowdown {
 
 /// Nanoseconds `command` keeps `engine` busy, if a copy takes the [nearest](Slowdown::NEAR) way.
 ///
-/// A command that `engine` does not know is refused, which takes [`SETUP`]. One that faults
-/// on its way takes as long as if it had not. Of a launch, what its blocks take is not in it.
+/// A command that `engine` does not know is refused, which takes [`SETUP`]. One that faults on its way takes as long as if it had
+/// not. The time of a launch's blocks is not in it.
 #[must_use]
 pub const fn modelled_time(command: &Command, engine: EngineIndex) -> u64 {
     modelled_time_over(Slowdown::NEAR, command, engine)
 }
 
-/// The same, if a copy takes a way that is `slower`.
+/// The modelled time of a command, if a copy takes a way that is `slower`.
 #[must_use]
 pub const fn modelled_time_over(slower: Slowdown, command: &Command, engine: EngineIndex) -> u64 {
     if !command.operation.runs_on(engine) {

@@ -1,4 +1,4 @@
-//! The translation table of a context: what the device may touch on its behalf.
+//! The translation table of a context: the memory that the device may touch on its behalf.
 //!
 //! An array of 64-bit entries, one for each page of device addresses, starting with page 0.
 //! It lies in memory of one of the device's windows, contiguous, eight-byte aligned. The
@@ -7,7 +7,7 @@
 
 use crate::PAGE_BYTES;
 
-/// Which of the memories a page is in.
+/// The kind of memory that a page is in.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Memory {
     /// Memory of the board: rings, fences and one end of each copy; operands of an execution engine without copy engines.
@@ -25,7 +25,7 @@ pub struct TableEntry {
     pub page: u64,
     /// Whether the device may write to it.
     pub writable: bool,
-    /// Which memory it is in. The device checks that the page is in that memory's window.
+    /// The kind of memory that it is in. The device checks that the page is in that memory's window.
     pub memory: Memory,
 }
 

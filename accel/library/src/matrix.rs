@@ -19,7 +19,7 @@ arguments! {
     pub struct Product {
         /// Rows and columns, 1 to [`ORDER_MAX`].
         pub order: u16,
-        /// Nanoseconds to take, without what it takes to start a launch, if that is more than the product needs.
+        /// Nanoseconds to take, without the time to start a launch, if that is more than the product needs.
         pub time: u64,
     }
 }

@@ -1,4 +1,4 @@
-//! Pictures of 8-bit pixels, row by row without gaps: edges, movement, and what undoes it.
+//! Pictures of 8-bit pixels, row by row without gaps: edges, movement, and its compensation.
 
 use core::ops::Range;
 
@@ -15,16 +15,16 @@ pub const RADIUS_MAX: u8 = 16;
 
 /// Nanoseconds of each pixel of a gradient: 2 ms for 128 x 96. 20 instructions.
 const GRADIENT_PIXEL: u64 = 160;
-/// Of each comparison of a block match: 9 ms for 128 x 96, radius 6, stride 4. 8.5 instructions.
+/// The time of each comparison of a block match: 9 ms for 128 x 96, radius 6, stride 4. 8.5 instructions.
 const MATCH_COMPARISON: u64 = 68;
-/// What each row of a block match takes, for each displacement, in comparisons.
+/// The time of each row of a block match, for each displacement, in comparisons.
 const MATCH_ROW: u64 = 8;
 /// Nanoseconds of each pixel of a shift: 1 ms for 128 x 96. 10 instructions.
 const SHIFT_PIXEL: u64 = 80;
 
 /// Pixels of a block, rounded down to rows, at least one row.
 const BLOCK: u32 = 2048;
-/// The same, and a row above and below.
+/// Pixels of a block, and a row above and below.
 const AROUND: usize = BLOCK as usize + 2 * SIDE_MAX as usize;
 
 /// Width and height of a picture.
@@ -138,7 +138,7 @@ fn gradient(above: &[u8], here: &[u8], below: &[u8], out: &mut [u8]) {
 
 //--- Block match
 
-/// What [`BlockMatch`] finds.
+/// The result of [`BlockMatch`].
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Match {
     /// How far the picture moved to the right, in pixels.
@@ -166,9 +166,9 @@ impl Match {
 }
 
 arguments! {
-    /// Finds how far a picture has moved: the displacement (dx, dy), each within `radius`, for which `current(x + dx, y + dy)` differs least from
-    /// `reference(x, y)`. Compares each `stride`-th pixel of each `stride`-th row, leaving out a border of `radius`. Of equal displacements the
-    /// shortest wins. Views: reference, current, and the [`Match`], four words.
+    /// Finds how far a picture has moved: the displacement (dx, dy), each within `radius`, for which `current(x + dx, y + dy)`
+    /// differs least from `reference(x, y)`. Compares each `stride`-th pixel of each `stride`-th row, leaving out a border of
+    /// `radius`. The shortest of equal displacements wins. Views: reference, current, and the [`Match`], four words.
     pub struct BlockMatch {
         /// Pixels of a row, 1 to [`SIDE_MAX`].
         pub width: u16,
@@ -441,7 +441,7 @@ mod tests {
             prop_assert_eq!(block_match(size, radius, stride, &reference, &current), expected);
         }
 
-        /// What the stabiliser of a camera relies on.
+        /// The property that the stabiliser of a camera relies on.
         #[test]
         fn a_known_movement_is_found_in_spite_of_noise(
             seed: u64, dx in -6_i32..=6, dy in -6_i32..=6, through_gradient: bool,

@@ -1,4 +1,4 @@
-//! What a signal processor computes, in fixed point: a filter with a finite impulse response, and a Fourier transform.
+//! Computations of a signal processor, in fixed point: a filter with a finite impulse response, and a Fourier transform.
 //!
 //! Numbers are `i16`, of which 32768 would be 1; products and sums are exact, and rounded where it is said.
 
@@ -17,7 +17,7 @@ pub const POINTS_MAX: u16 = 512;
 
 /// Nanoseconds of each multiplication of a filter: 2 ms for 1024 samples and 32 coefficients. 5 instructions.
 const FILTER_STEP: u64 = 48;
-/// What each sample of a filter takes, in multiplications. 40 instructions.
+/// The time of each sample of a filter, in multiplications. 40 instructions.
 const FILTER_SAMPLE: u64 = 8;
 /// Samples that a filter puts out in a block.
 const FILTER_BLOCK: u16 = 128;
@@ -25,7 +25,7 @@ const FILTER_BLOCK: u16 = 128;
 const TRANSFORM_STEP: u64 = 320;
 /// Points of which all stages are one block.
 const SMALL: u16 = 64;
-/// What it takes to read and sort the points, in stages; and to write them.
+/// The time to read and sort the points, in stages; and to write them.
 const TRANSFORM_END: u64 = 2;
 
 /// Bits after the point.
@@ -41,9 +41,9 @@ fn saturated(number: i64) -> i16 {
 //--- Filter
 
 arguments! {
-    /// Filters a signal with a finite impulse response: sample `i` of the result is the sum over all `j` of
-    /// `response(j) * signal(i + length - 1 - j)`, rounded to the nearest, of two to the upper, and at most and at least what an `i16` holds.
-    /// Views: the signal, `samples + length - 1` of them, where what came before the first comes first; the response; the filtered signal.
+    /// Filters a signal with a finite impulse response: sample `i` of the result is the sum over all `j` of `response(j) * signal(i
+    /// + length - 1 - j)`, rounded to the nearest, of two to the upper, and limited to the range of an `i16`. Views: the signal,
+    /// `samples + length - 1` of them, where the samples before the first come first; the response; the filtered signal.
     pub struct Filter {
         /// Samples of the result, 1 to [`SAMPLES_MAX`].
         pub samples: u16,
@@ -105,10 +105,10 @@ impl Kernel for Filter {
 
 arguments! {
     /// The discrete Fourier transform of complex samples, real part first: point `k` of the result is the sum over all `t` of
-    /// `samples(t) * exp(-2 pi i k t / points)`, divided by `points`, so that it fits. No part is off by more than 1.21 for each halving of `points`, and
-    /// none exceeds what an `i16` holds. Each of its log2(points) stages is a block, if there are more than 64
-    /// points; between two it keeps what is not finished in memory.
-    /// Views: the samples, the spectrum, and eight bytes for each point, which nothing else may write until it has ended.
+    /// `samples(t) * exp(-2 pi i k t / points)`, divided by `points`, so that it fits. No part is off by more than 1.21 for each
+    /// halving of `points`, and none exceeds the range of an `i16`. Each of its log2(points) stages is a block, if there are more
+    /// than 64 points; between two it keeps unfinished values in memory. Views: the samples, the spectrum, and eight bytes for each
+    /// point, which nothing else may write until it has ended.
     pub struct Transform {
         /// Samples and points, a power of two from 2 to [`POINTS_MAX`].
         pub points: u16,
@@ -246,7 +246,7 @@ const fn turns() -> [Point; POINTS_MAX as usize / 2] {
     const fn rounded(number: i128) -> i32 {
         ((number + (1 << (BITS - FRACTION - 1))) >> (BITS - FRACTION)) as i32
     }
-    // The series of Taylor; what is left out is below the last bit, because the angle is below 1/80.
+    // The series of Taylor; the omitted terms are below the last bit, because the angle is below 1/80.
     let angle = 2 * PI / POINTS_MAX as i128;
     let square = times(angle, angle);
     let fourth = times(square, square);

@@ -1,6 +1,6 @@
 //! Accounting only: every request is trapped, passes at once, and is booked.
 //!
-//! Members are served in the order in which the device's own arbiter likes. This is what other policies are compared with.
+//! Members are served in the order of the device's own arbiter. Other policies are compared with this one.
 
 use fusee_sched::time::Instant;
 
@@ -22,7 +22,7 @@ pub struct Accounting {
 }
 
 impl Accounting {
-    /// Accounts of nobody yet.
+    /// Accounts without members yet.
     ///
     /// # Errors
     /// A parameter that is out of its range.

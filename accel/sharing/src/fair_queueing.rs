@@ -1,4 +1,4 @@
-//! Disengaged fair queueing: members reach the device together, and who is too far ahead waits.
+//! Disengaged fair queueing: members reach the device together, and a member that is too far ahead waits.
 //!
 //! Four seasons follow each other:
 //!
@@ -9,35 +9,35 @@
 //! | [`Season::Sampling`] | each store of one member goes on, one member after the other | each had its time or requests |
 //! | [`Season::FreeRun`] | open, but for members that are denied | an interval `L` has passed |
 //!
-//! Between sampling and the next free run accounts are settled: what each member used since the last settlement is
-//! estimated and charged, the system time moves on, and members that lead by more than `L` are denied the next free run.
-//! An estimator that needs no samples goes from one free run to the next, and shuts nobody's doorbell but those of denied
-//! members. When nobody wants the engine, the policy stays in the barrier until a store is trapped: no ticks.
+//! Between sampling and the next free run accounts are settled: the use of each member since the last settlement is estimated and
+//! charged, the system time moves on, and members that lead by more than `L` are denied the next free run. An estimator that needs
+//! no samples goes from one free run to the next, and shuts only the doorbells of denied members. When no member wants the engine,
+//! the policy stays in the barrier until a store is trapped: no ticks.
 //!
 //! # Invariants
 //!
 //! 1. While members are sampled, only the sampled one has commands at the device.
-//! 2. Of the members that set the system time at a settlement, one is let in.
+//! 2. At a settlement, one of the members that set the system time is let in.
 //! 3. A lone member is neither drained nor sampled nor denied.
-//! 4. An active member's lead is at most: the threshold it was under when it was let in, the interval that elapsed, and what
-//!    it used while it was sampled. With intervals of `L` that is 2 `L` and the drain of one request.
+//! 4. An active member's lead is at most the sum of three: the threshold it was under when it was let in, the interval that
+//!    elapsed, and its use while it was sampled. With intervals of `L` that is 2 `L` and the drain of one request.
 //!
-//! # What of the paper is corrected
+//! # Corrections of the paper
 //!
-//! - *A lone member is not drained.* Draining it loses engine time for nobody's benefit.
+//! - *A lone member is not drained.* Draining it loses engine time for no member's benefit.
 //! - *The estimate is the mean size of requests*, not how busy the engine was during the sample: alone, everybody
 //!   looks busy, and fairness is not enforced.
-//! - *The interval that elapsed is billed*, up to the end of the drain, not the nominal length of the coming one. What a member
-//!   uses while it is sampled is billed as well, otherwise a group gains by having more members.
+//! - *The interval that elapsed is billed*, up to the end of the drain, not the nominal length of the coming one. The use of a
+//!   member while it is sampled is billed as well, otherwise a group gains by having more members.
 //! - *Deny when the lead is more than `L`*, not when it is equal.
 //! - *The sample is at least 8 times the longest mean request*, otherwise it is of two or three requests, and noise.
 //! - *Only backlogged members set the system time* ([`Estimator::BacklogAware`], [`Estimator::Counted`]). With all active
 //!   members, as in [`Estimator::SampledSize`], a member that is mostly idle is the slowest for ever, and the others
 //!   wait for it in vain.
-//! - *An idle device is not ticked*, and *a free run ends early* when all who are let in have been idle for a poll while
-//!   a denied member waits.
+//! - *An idle device is not ticked*, and *a free run ends early* when all admitted members have been idle for a poll while a denied
+//!   member waits.
 //!
-//! # What an estimator can be told
+//! # Limits of estimators
 //!
 //! Sampled estimates believe that a member behaves as it does while it is sampled. A client that sends small requests
 //! then, and large ones otherwise, gets nearly the whole engine. No paper says so. Counters of the device cannot be told
@@ -61,7 +61,7 @@ use crate::watch::Watch;
 /// How many of a member's requests fit into a sample, at least.
 const REQUESTS_IN_SAMPLE: u64 = 8;
 
-/// How the policy knows what members used.
+/// The source of the policy's knowledge of members' use.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Estimator {
     /// The interval is divided in proportion to the mean sizes of sampled requests: a device that serves its queues in turn
@@ -74,12 +74,12 @@ pub enum Estimator {
     Counted,
 }
 
-/// What the policy does now.
+/// The present phase of the policy.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Season {
-    /// Doorbells are shut, and the words are about to be read; or nobody wants the engine.
+    /// Doorbells are shut, and the words are about to be read; or no member wants the engine.
     Barrier,
-    /// What is at the device is waited for.
+    /// Commands at the device are waited for.
     Draining,
     /// This member is alone with the engine.
     Sampling(Member),
@@ -229,7 +229,8 @@ impl FairQueueing {
                     let queue = elapsed.active.without(self.denied);
                     self.state = State::Sampling { queue, length: self.sample_length(elapsed.active), window: None };
                 }
-                // All who were to be billed have left. Who waits now was idle, and may have been denied when it was last awake.
+                // All members to be billed have left. A member that waits now was idle, and may have been denied when it was last
+                // awake.
                 State::Sampling { .. } if self.elapsed.active.is_empty() => {
                     self.interval.begin(now, readings);
                     self.state = State::Barrier;
@@ -278,7 +279,7 @@ impl FairQueueing {
         self.interval.elapsed(now, readings, self.joined, self.parameters.backlogged)
     }
 
-    /// Whether the estimator has to see more of what members send than it has. A lone member is never sampled.
+    /// Whether the estimator has to see more of the members' requests than it has. A lone member is never sampled.
     fn needs_samples(&self, elapsed: &Elapsed) -> bool {
         let mut let_in = elapsed.active.without(self.denied).iter();
         elapsed.active.len() > 1
@@ -297,7 +298,7 @@ impl FairQueueing {
         wanted.clamp(self.parameters.sample, self.parameters.sample_most)
     }
 
-    /// Takes in what the sampled member did. `None`: its sample is complete.
+    /// Takes in the work of the sampled member. `None`: its sample is complete.
     fn sample(&mut self, mut window: Window, now: Instant, readings: &Readings) -> Option<Window> {
         let reading = readings.of(window.member);
         if !reading.at_device() {
@@ -323,8 +324,8 @@ impl FairQueueing {
 
     //--- Settlement
 
-    /// What each member used in an interval. What a denied member still had at the device is its own, too; without a drain
-    /// it runs after the free run has begun.
+    /// The use of each member in an interval. Commands of a denied member that were still at the device are its own, too; without a
+    /// drain they run after the free run has begun.
     fn charges(&self, elapsed: &Elapsed) -> [Nanoseconds; MEMBERS] {
         let size = |member: Member| {
             let completed = elapsed.completed[member.index()];
@@ -349,7 +350,7 @@ impl FairQueueing {
         charges
     }
 
-    /// Charges what members used, moves the system time, denies who is too far ahead, and begins a free run.
+    /// Charges the members' use, moves the system time, denies members that are too far ahead, and begins a free run.
     fn settle(&mut self, elapsed: &Elapsed, now: Instant, readings: &Readings) {
         let charges = self.charges(elapsed);
         for member in self.joined.iter() {

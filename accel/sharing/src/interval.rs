@@ -1,4 +1,4 @@
-//! What members did between two settlements.
+//! The activity of members between two settlements.
 
 use fusee_sched::time::{Instant, Nanoseconds};
 
@@ -23,7 +23,7 @@ pub(crate) struct Interval {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Elapsed {
     pub(crate) time: Nanoseconds,
-    /// The members that asked for something, or had not got all of what they asked for before.
+    /// The members that asked for something, or had not got all that they had asked for before.
     pub(crate) active: Members,
     /// The active members that were backlogged for most of the time.
     pub(crate) backlogged: Members,
@@ -64,7 +64,7 @@ impl Interval {
         self.held[member.index()] = Nanoseconds::ZERO;
     }
 
-    /// Takes in the words of a step: what a member is now, it has been since the step before.
+    /// Takes in the words of a step: the present state of a member has lasted since the step before.
     pub(crate) fn note(&mut self, now: Instant, readings: &Readings, joined: Members) {
         let passed = now.since(self.last);
         self.last = now;

@@ -1,11 +1,11 @@
-//! Who has used how much, for policies that do not need to know it themselves.
+//! The use of each member, for policies that do not need to know it themselves.
 
 use fusee_sched::time::{Instant, Nanoseconds};
 
 use crate::member::{MEMBERS, Member, Members};
 use crate::policy::{Reading, Readings, Usage};
 
-/// What each member has used since it joined.
+/// The use of each member since it joined.
 ///
 /// Without counters of the device, the time between two steps belongs in equal parts to the members that had commands at
 /// the device when it began, or have completed some by its end.

@@ -1,15 +1,16 @@
 //! A policy of one group: the second level of sharing.
 //!
-//! A group that is left to its manager gets its share of the engine from the engine's sharer, and its manager says who of its members is let in. A doorbell is
-//! open while both let its member in: the stricter one counts. Any [`Policy`] can be the manager's. It runs on what the sharer shows of the members
-//! and sees no store and no word of the device, in one of two ways, which differ in how it knows what members used:
+//! A group that is left to its manager gets its share of the engine from the engine's sharer, and its manager chooses which of its
+//! members are let in. A doorbell is open while both let its member in: the stricter one counts. Any [`Policy`] can be the
+//! manager's. It runs on the values that the sharer shows of the members and sees no store and no word of the device, in one of two
+//! ways, which differ in the source of the members' use:
 //!
-//! - *exported usage*: what the sharer has booked stands for the counters of a device ([`Estimator::Counted`](crate::Estimator::Counted)). The group takes no
-//!   samples of its own.
+//! - *exported usage*: the sharer's bookings stand for the counters of a device
+//!   ([`Estimator::Counted`](crate::Estimator::Counted)). The group takes no samples of its own.
 //! - *nested*: the policy takes samples of its own ([`Estimator::SampledSize`](crate::Estimator::SampledSize),
 //!   [`Estimator::BacklogAware`](crate::Estimator::BacklogAware)) and knows nothing of the other level's seasons.
 //!
-//! # What nesting costs
+//! # Costs of nesting
 //!
 //! The seasons of the two levels are not coordinated. While the manager samples a member, clients of other groups may have the engine, and then
 //! a request seems as long as it waited for theirs; or the sharer holds back the whole group, and then it seems longer still. So nested estimates are wrong in a
@@ -26,7 +27,7 @@ use crate::member::{MEMBERS, Members};
 use crate::policy::{Counters, JoinError, Place, Policy, Reading, Readings};
 use crate::{Doorbell, Group, Member, Weight};
 
-/// What a sharer shows of one member.
+/// The values that a sharer shows of one member.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Seen {
     /// Engine time that it is booked.
@@ -35,11 +36,11 @@ pub struct Seen {
     pub completed: u64,
     /// Commands that the device has and is not done with.
     pub at_device: u32,
-    /// Whether a store of it waits, whoever holds it back.
+    /// Whether a store of it waits, at either level.
     pub waits: bool,
 }
 
-/// Whom a manager lets in.
+/// The members that a manager lets in.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Admission {
     /// The members that are let in: all while none of them wants the engine, since nothing would tell of the first store.
@@ -48,10 +49,11 @@ pub struct Admission {
     pub call_again: Option<Instant>,
 }
 
-/// What a policy for the members of one group is told, and what follows from its verdicts. Time is that which the sharer shows, during which the engine was its class's.
+/// The input of a policy for the members of one group, and the admissions by its verdicts. Time is that which the sharer shows,
+/// during which the engine was its class's.
 #[derive(Clone, Copy, Debug)]
 pub struct Level {
-    /// Whether what the sharer has booked stands for counters of a device.
+    /// Whether the sharer's bookings stand for counters of a device.
     exported: bool,
     joined: Members,
     admitted: Members,
@@ -87,7 +89,7 @@ impl Level {
         Ok(())
     }
 
-    /// Decides by `policy`, which all members have joined, who is let in until the next step.
+    /// Decides by `policy`, which all members have joined, which members are let in until the next step.
     pub fn step(&mut self, policy: &mut dyn Policy, now: Instant, seen: &[Seen; MEMBERS]) -> Admission {
         let passed = now.since(self.looked);
         self.looked = self.looked.max(now);
@@ -107,7 +109,8 @@ impl Level {
 
     fn reading(&self, member: Member, seen: &Seen) -> Reading {
         let submitted = seen.completed + u64::from(seen.at_device);
-        // A member that is let in and has commands at the device will send more, as far as the policy is concerned: nobody is told of its stores.
+        // A member that is let in and has commands at the device will send more, as far as the policy is concerned: its stores are
+        // not trapped.
         let goes_on = seen.at_device > 0 && self.admitted.contains(member);
         let announced = submitted + u64::from(seen.waits || goes_on);
         let counters = Counters { busy: seen.used, backlogged: self.backlogged[member.index()] };

@@ -1,18 +1,18 @@
-//! Which best-effort clients may reach an engine now, so that each gets its fair share of the engine's time.
+//! Best-effort clients that may reach an engine now, so that each gets its fair share of the engine's time.
 //!
-//! A best-effort client stores to its doorbell directly, and the device runs what it finds. A server takes doorbells away
-//! and gives them back; in between it learns of every store as a fault. A *policy* of this crate tells the server what to
-//! do. The crate is pure: no register, no clock, no allocation. What the server has read comes in as an argument, a
+//! A best-effort client stores to its doorbell directly, and the device runs the commands that it finds. A server takes doorbells
+//! away and gives them back; in between it learns of every store as a fault. A *policy* of this crate returns the server's next
+//! actions. The crate is pure: no register, no clock, no allocation. The words that the server has read come in as an argument, a
 //! [`Verdict`] goes out as a value, and one server runs every policy.
 //!
-//! - [`policy`]: the interface: what the server tells a policy, what a policy answers, and what both rely on.
+//! - [`policy`]: the interface: the input of a policy, its verdicts, and the guarantees of both sides.
 //! - [`parameters`]: the lengths of slices, samples and polls, checked.
 //! - [`member`]: clients as small numbers, and sets of them.
 //! - [`accounting`]: every request passes, and is booked.
 //! - [`timeslice`]: one member at a time; time used beyond a slice is owed.
 //! - [`fair_queueing`]: all members together; a member that is too far ahead waits.
-//! - [`tree`]: groups of members, and who is ahead of whom.
-//! - [`level`]: a policy of one group, run by its manager on what the engine's sharer shows.
+//! - [`tree`]: groups of members, and the order of their leads.
+//! - [`level`]: a policy of one group, run by its manager on the values that the engine's sharer shows.
 //! - [`told`]: how the manifest tells a server of them.
 //! - [`watch`]: requests that take too long.
 //!

@@ -1,7 +1,7 @@
 //! Lengths of slices, samples and polls.
 //!
-//! The papers' values are multiplied by 4 in time. A command of our device takes at least 25 us, theirs took 12 to 19 us,
-//! and a trap costs more here. What shapes a result has to scale together.
+//! The papers' values are multiplied by 4 in time. A command of our device takes at least 25 us, theirs took 12 to 19 us, and a
+//! trap costs more here. All values that shape a result have to scale together.
 
 use fusee_sched::time::Nanoseconds;
 
@@ -35,7 +35,7 @@ pub enum Parameter {
 /// A parameter is out of its range.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct ParameterError {
-    /// Which one.
+    /// The parameter.
     pub parameter: Parameter,
     /// Its value.
     pub value: u64,
@@ -45,7 +45,7 @@ pub struct ParameterError {
     pub most: u64,
 }
 
-/// What policies are made with. The sources are the papers named at the policies, unless it says otherwise.
+/// The values that policies are made with. The sources are the papers named at the policies, unless a comment names another.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Parameters {
     /// The longest time between two steps while a member is backlogged. 4 x 1 ms; 10 us to 1 s.

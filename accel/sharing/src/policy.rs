@@ -1,9 +1,9 @@
-//! The interface: what the server tells a policy, and what a policy answers.
+//! The interface: the server's input to a policy, and the verdicts of a policy.
 //!
-//! The server calls [`Policy::step`] at each trapped store, when the time of the last verdict has come, and after each
-//! join and leave. It reads the words of all members first, and carries the verdict out afterwards. A step says nothing
-//! about *why* it happens: the policy sees from the words who waits and who is done. So an event that is seen twice, late
-//! or together with another changes nothing but times, and server and policy cannot come to disagree.
+//! The server calls [`Policy::step`] at each trapped store, when the time of the last verdict has come, and after each join and
+//! leave. It reads the words of all members first, and carries the verdict out afterwards. A step has no argument for *why* it
+//! happens: the policy sees from the words which members wait and which are done. So an event that is seen twice, late or together
+//! with another changes nothing but times, and server and policy cannot come to disagree.
 //!
 //! A command goes through three counts, which only grow (the server widens the device's words to 64 bits):
 //!
@@ -16,24 +16,24 @@
 //! A member with `announced > submitted` *waits*. A member with `submitted > completed` *has commands at the device*. It is
 //! *backlogged* if it does either.
 //!
-//! # What a policy relies on
+//! # Guarantees of the server
 //!
 //! 1. The words of a step were read after the verdict of the step before was carried out. When a doorbell has just been
 //!    taken away, no store is under way any more.
-//! 2. `announced >= submitted`. The policy does not rely on `submitted >= completed`, nor on what a client wrote being true:
-//!    a client that announces commands which do not exist never completes them, and is accused.
-//! 3. `now` is the time during which the engine was this class's. It stands while the real-time class has the engine, so
-//!    nobody pays for such a time, and no request ages. Time that goes backwards counts as no time.
+//! 2. `announced >= submitted`. The policy does not rely on `submitted >= completed`, nor on the truth of a client's words: a
+//!    client that announces commands which do not exist never completes them, and is accused.
+//! 3. `now` is the time during which the engine was this class's. It stands while the real-time class has the engine, so no member
+//!    pays for such a time, and no request ages. Time that goes backwards counts as no time.
 //! 4. A member leaves after its context was closed: none of its commands is at the device any more.
-//! 5. A member that was reset has completed what it had at the device.
+//! 5. A member that was reset has completed its commands at the device.
 //!
-//! # What the server relies on
+//! # Guarantees of the policy
 //!
-//! 1. A verdict is complete: it says what each doorbell is, not what changes.
+//! 1. A verdict is complete: it has the state of each doorbell, not the changes.
 //! 2. A verdict without [`Verdict::call_again`] opens no doorbell, and no member is backlogged except those that are told to
 //!    go on. An idle device costs nothing.
 //! 3. A member that waits is told to go on within a bound, as long as the server steps at the times that verdicts ask for.
-//! 4. A step takes a bounded time, whatever the words say.
+//! 4. A step takes a bounded time, for any values of the words.
 //!
 //! A group can be suspended without the policy's knowledge: [`Readings::without`] tells its members' `announced` as equal to
 //! `submitted`, and [`Verdict::without`] keeps their doorbells shut. To a policy they are idle, and idle members hoard nothing.
@@ -43,7 +43,7 @@ use fusee_sched::time::{Instant, Nanoseconds};
 use crate::member::{MEMBERS, Member, Members};
 use crate::tree::{Group, Weight};
 
-/// What a device that counts tells of one member, since any instant.
+/// The counters of one member on a device that counts, since any instant.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Counters {
     /// Time during which the engine ran a command of the member.
@@ -79,7 +79,7 @@ impl Reading {
     }
 }
 
-/// Whose command the engine runs.
+/// The member whose command the engine runs.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Running {
     /// The device does not tell.
@@ -96,7 +96,7 @@ pub enum Running {
 pub struct Readings {
     /// The words of each member, by its number. Words of numbers that have not joined are ignored.
     pub members: [Reading; MEMBERS],
-    /// Whose command runs.
+    /// The member whose command runs.
     pub running: Running,
 }
 
@@ -113,7 +113,7 @@ impl Readings {
         joined.filter(|member| self.of(member).waits())
     }
 
-    /// The same, in which members of `suspended` wait for nothing.
+    /// These readings, in which members of `suspended` wait for nothing.
     #[must_use]
     pub fn without(mut self, suspended: Members) -> Readings {
         for member in suspended.iter() {
@@ -130,10 +130,10 @@ impl Readings {
     }
 }
 
-/// What a member's doorbell is from now on.
+/// The state of a member's doorbell from now on.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Doorbell {
-    /// The client stores to it directly. What it had announced goes on.
+    /// The client stores to it directly. Announced commands go on.
     Open,
     /// A store to it comes to the server.
     Trapped {
@@ -157,10 +157,10 @@ pub enum Interception {
     Disengaged,
 }
 
-/// What happens to a member whose request took too long.
+/// The consequence for a member whose request took too long.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Response {
-    /// The context of the member is reset. It loses what it has at the device.
+    /// The context of the member is reset. It loses its commands at the device.
     Reset,
     /// The member's task is stopped. The server then lets the member leave.
     Stop,
@@ -169,17 +169,17 @@ pub enum Response {
 /// A request that took too long.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Accusation {
-    /// The member whose request it is, as far as the device tells.
+    /// The member whose request it is, as far as the device shows it.
     pub member: Member,
-    /// What happens to it.
+    /// The consequence for it.
     pub response: Response,
 }
 
-/// What the server does now.
+/// The server's next actions.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[must_use]
 pub struct Verdict {
-    /// Each member's doorbell. That of a number which has not joined is shut.
+    /// Each member's doorbell. The doorbell of a number which has not joined is shut.
     pub doorbells: [Doorbell; MEMBERS],
     /// The members whose commands at the device the policy waits for. A server that can be woken by a completion may
     /// ask for it, and step then.
@@ -207,7 +207,7 @@ impl Verdict {
         self.doorbell(member) != Doorbell::SHUT
     }
 
-    /// The same, with the doorbells of members of `suspended` shut.
+    /// This verdict, with the doorbells of members of `suspended` shut.
     pub fn without(mut self, suspended: Members) -> Verdict {
         suspended.iter().for_each(|member| self.doorbells[member.index()] = Doorbell::SHUT);
         self
@@ -245,7 +245,7 @@ pub enum JoinError {
     UnknownGroup(Group),
 }
 
-/// What a policy has booked of one member, for a page that everybody may read and for policies inside groups.
+/// The bookings of a policy for one member, for a page that everybody may read and for policies inside groups.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Usage {
     /// Engine time since the member joined, as the policy estimates it.
@@ -260,21 +260,21 @@ pub struct Usage {
 
 /// A rule that shares one engine.
 pub trait Policy {
-    /// Takes `member` in, at the system time: it owes nothing, and nobody owes it anything. `reading`: its words now.
+    /// Takes `member` in, at the system time: it owes nothing, and has no claim on others. `reading`: its words now.
     ///
     /// # Errors
     /// [`JoinError`]; then nothing has changed.
     fn join(&mut self, member: Member, place: Place, reading: &Reading, now: Instant) -> Result<(), JoinError>;
 
-    /// Forgets `member`, in whatever season. A member that has not joined is ignored.
+    /// Forgets `member`, in any season. A member that has not joined is ignored.
     fn leave(&mut self, member: Member, now: Instant);
 
     /// Changes the weight of `member` within its group, for all that it uses from now on. Policies without weights ignore it.
     fn reweigh(&mut self, member: Member, weight: Weight);
 
-    /// Decides what happens until the next step.
+    /// Decides on the time until the next step.
     fn step(&mut self, now: Instant, readings: &Readings) -> Verdict;
 
-    /// What is booked of `member`. All zero if it has not joined.
+    /// The bookings for `member`. All zero if it has not joined.
     fn usage(&self, member: Member) -> Usage;
 }

@@ -9,17 +9,17 @@
 //!
 //! # Invariants
 //!
-//! 1. Nobody but the holder has commands at the device.
-//! 2. Overuse of one slice is at most what the holder had at the device when the slice ended, and one poll.
-//! 3. Nobody starts a slice while it owes more than one.
-//! 4. A lone member is never drained, shut out or charged. When a slice ends and nobody else waits, the holder keeps the
-//!    engine, and owes nothing any more: there is nobody it could be paid to.
+//! 1. Only the holder has commands at the device.
+//! 2. Overuse of one slice is at most the time of the holder's commands at the device when the slice ended, and one poll.
+//! 3. No member starts a slice while it owes more than one.
+//! 4. A lone member is never drained, shut out or charged. When a slice ends and no other member waits, the holder keeps the
+//!    engine, and owes nothing any more: there is no member to be paid.
 //!
 //! # Corrected
 //!
-//! The paper passes the slice to idle members, too, where it is lost; members that wait are enough, because nobody can
-//! reach the device without waiting first. The paper forgives a debt when the circle comes back to the debtor, although
-//! all others may only have been skipped for debts of their own; here the circle goes on.
+//! The paper passes the slice to idle members, too, where it is lost; members that wait are enough, because no member can reach the
+//! device without waiting first. The paper forgives a debt when the circle comes back to the debtor, although all others may only
+//! have been skipped for debts of their own; here the circle goes on.
 //!
 //! # Source
 //!
@@ -34,7 +34,7 @@ use crate::policy::{Interception, JoinError, Place, Policy, Reading, Readings, U
 use crate::tree::Weight;
 use crate::watch::Watch;
 
-/// A slice that somebody holds.
+/// A slice with its holder.
 #[derive(Clone, Copy, Debug)]
 struct Turn {
     holder: Member,
@@ -61,7 +61,7 @@ pub struct Timeslice {
 }
 
 impl Timeslice {
-    /// Timeslices of nobody yet, with overuse control.
+    /// Timeslices without members yet, with overuse control.
     ///
     /// # Errors
     /// A parameter that is out of its range.
@@ -81,7 +81,7 @@ impl Timeslice {
         })
     }
 
-    /// The same without overuse control, to compare with: long requests then steal the slices of others.
+    /// This policy without overuse control, to compare with: long requests then steal the slices of others.
     #[must_use]
     pub const fn without_overuse_control(mut self) -> Timeslice {
         self.overuse_control = false;
@@ -94,7 +94,7 @@ impl Timeslice {
         self.turn.map(|turn| turn.holder)
     }
 
-    /// What a turn is after this step. `None`: the slice is free.
+    /// The state of a turn after this step. `None`: the slice is free.
     fn continued(&mut self, turn: Turn, now: Instant, readings: &Readings) -> Option<Turn> {
         let holder = turn.holder;
         if now < turn.ends {

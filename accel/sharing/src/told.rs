@@ -1,4 +1,4 @@
-//! What the manifest tells a sharer of its clients: a number for each group and each member.
+//! The manifest's parameters for a sharer about its clients: a number for each group and each member.
 //!
 //! | Entry of the sharer's environment | `number` | `group` | `badge` |
 //! |---|---|---|---|
@@ -7,8 +7,8 @@
 //! | `member.CLIENT.N` | the same, by the client's *N*-th handle to the engine, from 2 | | |
 //!
 //! Groups are numbered so that a parent comes before its children: in this order [`Tree::add_group`](crate::Tree::add_group) gives
-//! them the same numbers. An engine of whose clients the manifest says nothing, and of which its sharer may stop none, has no such entries: all are directly
-//! below the root.
+//! them these numbers. An engine without groups and weights in the manifest, whose sharer may stop none of its clients, has no such
+//! entries: all are directly below the root.
 
 /// The bits of a weight.
 const WEIGHT: u16 = (1 << 15) - 1;
@@ -22,7 +22,7 @@ pub struct Told {
     pub group: u8,
     /// Its weight among its siblings, below 2^15.
     pub weight: u16,
-    /// Of a group: its manager decides who of it waits for whom.
+    /// For a group: its manager decides which of its members wait for which.
     pub managed: bool,
     /// The badge of requests of a task.
     pub badge: u32,
@@ -36,7 +36,7 @@ impl Told {
         self.number as u64 | (self.group as u64) << 8 | weight << 16 | (self.badge as u64) << 32
     }
 
-    /// What a parameter says.
+    /// The contents of a parameter.
     #[must_use]
     pub const fn decode(word: u64) -> Told {
         let weight = (word >> 16) as u16;

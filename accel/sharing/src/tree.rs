@@ -1,22 +1,21 @@
-//! Groups of members, and who is ahead of whom.
+//! Groups of members, and the order of their leads.
 //!
-//! The root shares the engine among its children, and each group shares what it gets among its own: a member's share is
-//! the product of the shares on its path, whatever happens in other branches. Each node has a *lead*: by how much more
-//! engine time it has used, divided by its weight, than the slowest of its siblings that wants the engine. A flat system
-//! is a tree with one level.
+//! The root shares the engine among its children, and each group shares its part among its own: a member's share is the product of
+//! the shares on its path, for any behaviour of other branches. Each node has a *lead*: by how much more engine time it has used,
+//! divided by its weight, than the slowest of its siblings that wants the engine. A flat system is a tree with one level.
 //!
-//! Leads stand for the virtual times of the literature. When everybody's distance to the system time is known, the times
-//! themselves are not needed. [`Tree::settle`] subtracts the smallest lead of those that set the system time; a lead that
-//! would become negative becomes zero. That *is* the lift of idle members: nobody hoards what it did not use.
+//! Leads stand for the virtual times of the literature. When each node's distance to the system time is known, the times themselves
+//! are not needed. [`Tree::settle`] subtracts the smallest lead of those that set the system time; a lead that would become
+//! negative becomes zero. This *is* the lift of idle members: no member hoards unused time.
 //!
-//! A group may be *left to its manager*: then none of its children has a lead, and whom of them to hold back is decided elsewhere
-//! ([`level`](crate::level)). The group itself leads its siblings as any other does.
+//! A group may be *left to its manager*: then none of its children has a lead, and the choice of children to hold back is made
+//! elsewhere ([`level`](crate::level)). The group itself leads its siblings as any other does.
 //!
 //! # Invariants
 //!
 //! 1. After [`Tree::settle`], of the children of each node that set the system time one has no lead.
-//! 2. What a member uses is charged to it and to all groups above it, and changes no other lead before the next
-//!    [`Tree::settle`]. A weight changes no lead but its own member's.
+//! 2. The use of a member is charged to it and to all groups above it, and changes no other lead before the next [`Tree::settle`].
+//!    A weight changes no lead but its own member's.
 //!
 //! # Source
 //!
@@ -74,13 +73,13 @@ impl Weight {
     }
 }
 
-/// How groups divide what they get.
+/// The rule by which groups divide their parts.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Shares {
     /// Each group has a lead of its own, and its system time is set by those of its children that want the engine.
     #[default]
     Hierarchical,
-    /// What a member uses is multiplied by how many siblings there are on its path, silent or not.
+    /// The use of a member is multiplied by the number of siblings on its path, silent or not.
     Static,
 }
 
@@ -103,7 +102,7 @@ struct Node {
     level: u8,
     weight: Weight,
     lead: u64,
-    /// Of a group: the weight of the slowest of its children, at the last settlement.
+    /// For a group: the weight of the slowest of its children, at the last settlement.
     slowest: Weight,
 }
 
@@ -148,7 +147,7 @@ impl Tree {
         Ok(group)
     }
 
-    /// Leaves it to the manager of `group` who of its children waits for whom.
+    /// Leaves the order of the children of `group` to its manager.
     pub const fn leave_to_manager(&mut self, group: Group) {
         self.managed |= 1 << group.0;
     }
@@ -178,7 +177,7 @@ impl Tree {
         self.joined.remove(member);
     }
 
-    /// Changes the weight of `member` for what it is charged from now on.
+    /// Changes the weight of `member` for its charges from now on.
     pub fn reweigh(&mut self, member: Member, weight: Weight) {
         self.nodes[leaf(member)].weight = weight;
     }
@@ -198,8 +197,8 @@ impl Tree {
         }
     }
 
-    /// Moves the system time of each group to the slowest of its children that set it: those with a member in `setters`
-    /// below. Where no child sets it although one was `active`, nobody lacked anything, and all start anew.
+    /// Moves the system time of each group to the slowest of its children that set it: those with a member in `setters` below.
+    /// Where no child sets it although one was `active`, no child lacked anything, and all start anew.
     ///
     /// Corrected: the smallest virtual time of *all active* tasks makes a task that is mostly idle the slowest for ever,
     /// and all others wait for it in vain. See `setters` of [`FairQueueing`](crate::FairQueueing).
@@ -228,8 +227,8 @@ impl Tree {
         }
     }
 
-    /// The members that are too far ahead: on whose path a node leads by more than its slowest sibling could catch up with in
-    /// `interval`, had it the engine for itself.
+    /// The members that are too far ahead: those with a node on their path that leads by more than its slowest sibling could catch
+    /// up with in `interval`, had it the engine for itself.
     ///
     /// Corrected: the paper prints "at least"; then two equal members that are an interval apart wait in turn for ever.
     #[must_use]
@@ -259,7 +258,7 @@ impl Tree {
         Nanoseconds(self.nodes[node].lead / PARTS * self.weight_in_leads(node).shares())
     }
 
-    /// Static weights are part of what is charged, and leads know of none.
+    /// Static weights are part of the charges, and leads do not use any.
     fn weight_in_leads(&self, node: usize) -> Weight {
         if self.shares == Shares::Static { Weight::ONE } else { self.nodes[node].weight }
     }

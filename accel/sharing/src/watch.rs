@@ -4,25 +4,25 @@
 //! at the device, something has to complete within the limit. Otherwise one member is accused: of its first such request
 //! its context is reset, for the second its task is stopped.
 //!
-//! Accused is the member whose command runs. On a device that does not tell, it is the member that is alone with the
-//! engine: the holder of a slice, the member being sampled, the last one that is drained. While several run together it
-//! can only be guessed. The guess is the member whose last completion is longest ago, because an arbiter that serves members
-//! in turn has come to that one. A guess is a reset, and counts against its member only if another member completes
-//! something afterwards. If so, and it is the second time, the member's task is stopped then.
+//! Accused is the member whose command runs. On a device that does not show it, it is the member that is alone with the engine: the
+//! holder of a slice, the member being sampled, the last one that is drained. While several run together it can only be guessed.
+//! The guess is the member whose last completion is longest ago, because an arbiter that serves members in turn has come to that
+//! one. A guess is a reset, and counts against its member only if another member completes something afterwards. If so, and it is
+//! the second time, the member's task is stopped then.
 //!
 //! The ages of all requests start anew with each accusation, because the others may only have queued behind the accused.
 //!
 //! # Invariant
 //!
-//! Nobody is accused unless one request has been running for longer than the limit: time counts from the latest step that
-//! saw a completion, or saw another command run.
+//! No member is accused unless one request has been running for longer than the limit: time counts from the latest step that saw a
+//! completion, or saw another command run.
 
 use fusee_sched::time::{Instant, Nanoseconds};
 
 use crate::member::{MEMBERS, Member, Members};
 use crate::policy::{Accusation, Reading, Readings, Response, Running};
 
-/// How long the engine has been without progress, and who was accused before.
+/// The time of the engine without progress, and the earlier accusations.
 #[derive(Clone, Copy, Debug)]
 pub struct Watch {
     limit: Nanoseconds,
@@ -32,7 +32,7 @@ pub struct Watch {
     completed: [u64; MEMBERS],
     progressed: [Instant; MEMBERS],
     warned: Members,
-    /// Whose context was reset by a guess that nothing has confirmed yet.
+    /// The member that was reset by a guess that nothing has confirmed yet.
     guessed: Option<Member>,
 }
 
@@ -52,7 +52,7 @@ impl Watch {
         }
     }
 
-    /// Forgets what was known of `member`.
+    /// Forgets the records of `member`.
     pub fn join(&mut self, member: Member, reading: &Reading, now: Instant) {
         self.warned.remove(member);
         self.at_device.remove(member);

@@ -7,7 +7,7 @@
 
 use crate::table::{CONTEXTS, Context};
 
-/// Time of SMs that is booked to one context, and what it got for it.
+/// Time of SMs that is booked to one context, and its results.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Usage {
     /// Nanoseconds in which an SM was set to a kernel of the context.
@@ -16,8 +16,8 @@ pub struct Usage {
     pub saving: u64,
     /// Nanoseconds in which an SM restored blocks that the context had caused to be saved.
     pub restoring: u64,
-    /// Nanoseconds in which one SM or more ran a kernel of the context, or saved blocks of others for it. So long and no longer
-    /// the context kept others waiting, whatever it had of how many SMs.
+    /// Nanoseconds in which one SM or more ran a kernel of the context, or saved blocks of others for it. So long and no longer the
+    /// context kept others waiting, for any parts of any number of SMs.
     pub occupied: u64,
     /// Blocks of the context that were issued for the first time.
     pub issued: u64,
@@ -62,13 +62,13 @@ impl Counters {
     pub(crate) const NONE: Counters =
         Counters { accounts: [Usage::NONE; CONTEXTS + 1], occupying: [(0, 0); CONTEXTS + 1], idle: 0, draining: 0 };
 
-    /// What is booked to `context`.
+    /// The time booked to `context`.
     #[must_use]
     pub const fn of(&self, context: Context) -> &Usage {
         &self.accounts[context.index()]
     }
 
-    /// What is booked to nobody: saves and restores that were caused by contexts which have been removed since.
+    /// The time booked to no context: saves and restores that were caused by contexts which have been removed since.
     #[must_use]
     pub const fn nobody(&self) -> &Usage {
         &self.accounts[CONTEXTS]
@@ -135,7 +135,7 @@ impl Counters {
     }
 }
 
-/// An account: a context, or nobody.
+/// An account: a context, or none.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Payer(u8);
 

@@ -3,14 +3,14 @@
 //! Everything that changes is due at an instant: the first block on an SM ends, a restore or a save ends, a drain reaches its
 //! limit. [`Engine::advance`] goes from instant to instant. At each one it does, in this order:
 //!
-//! 1. On each SM, by number: what is due there. Slots of blocks that ended are filled again, with preempted blocks before
-//!    fresh ones, as long as the SM is not reserved. A reserved SM that is free is set to the kernel that it is reserved for.
+//! 1. On each SM, by number: the events due there. Slots of blocks that ended are filled again, with preempted blocks before fresh
+//!    ones, as long as the SM is not reserved. A reserved SM that is free is set to the kernel that it is reserved for.
 //! 2. Kernels without a block left are over.
 //! 3. If an SM is idle, if blocks have been saved, or if anything else has changed for the policy: launches are admitted, and
 //!    the policy decides.
 //!
-//! So all that happens at one instant is seen together. What the caller asks for (a launch, a key, a removal) is part of the
-//! instant to which the engine was advanced last. The next [`Engine::advance`], even to the same instant, decides about it.
+//! So all events of one instant are seen together. A request of the caller (a launch, a key, a removal) is part of the instant to
+//! which the engine was advanced last. The next [`Engine::advance`], even to an equal instant, decides about it.
 //!
 //! # Invariants
 //!
@@ -25,10 +25,9 @@
 //! Blocks end by the *clock of their SM*, which stands while the SM restores. So a restore moves no end, and the loop that runs
 //! for each block looks at the ends of one SM and at one due instant of each other SM.
 //!
-//! Not here: what happens on one SM (`engine/unit.rs`), who decides (`policy.rs`), how long a save takes (`limits.rs`), the work
-//! of a block (the host).
-//! Source: Tanasic et al., ISCA 2014, sections 3.1 to 3.3. The number of places of the active queue is a parameter here: with
-//! fewer places than contexts, a launch with a small key may wait for kernels that it could preempt if it were active.
+//! Not here: events on one SM (`engine/unit.rs`), decisions (`policy.rs`), the length of a save (`limits.rs`), the work of a block
+//! (the host). Source: Tanasic et al., ISCA 2014, sections 3.1 to 3.3. The number of places of the active queue is a parameter
+//! here: with fewer places than contexts, a launch with a small key may wait for kernels that it could preempt if it were active.
 
 mod unit;
 
@@ -42,14 +41,14 @@ use crate::table::{Active, CONTEXTS, Context, Key, PLACES_MAX, Place, SMS_MAX, S
 
 //--- Public types
 
-/// What an engine is made with.
+/// The parameters of an engine.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Description {
     /// How many SMs it has, 1 to [`SMS_MAX`]. The paper's GPU has 13.
     pub sms: u8,
     /// How many kernels may be active at a time, 1 to [`PLACES_MAX`]. The paper has as many as SMs.
     pub places: u8,
-    /// What an SM has.
+    /// The resources of an SM.
     pub limits: Limits,
     /// How SMs are taken away.
     pub mechanism: Mechanism,
@@ -91,7 +90,7 @@ pub enum DescriptionError {
 /// A preempted block whose state is moved between an SM and the save area of its client.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Record {
-    /// Whose block it is.
+    /// The context of the block.
     pub context: Context,
     /// The launch, by the number that the caller gave it.
     pub work: u64,
@@ -102,7 +101,7 @@ pub struct Record {
     pub slot: u16,
     /// Bytes of state.
     pub bytes: u32,
-    /// Nanoseconds for which the block has still to run. What the engine goes by, whatever the save area says.
+    /// Nanoseconds for which the block has still to run. The engine goes by this number, not by the save area.
     pub remaining: u64,
 }
 
@@ -132,7 +131,7 @@ pub enum Outcome {
     },
 }
 
-/// What the engine asks of the device that it is part of.
+/// The services that the engine needs of the device that it is part of.
 ///
 /// Calls come in the order of time; `now` is the instant of the call. None comes for a context after [`Engine::remove`], until it launches again.
 pub trait Host {
@@ -214,7 +213,7 @@ pub struct Engine<P> {
 const DECISIONS_MAX: usize = 4 * SMS_MAX * PLACES_MAX;
 const NEVER: u64 = u64::MAX;
 
-//--- What the engine is asked for
+//--- Requests to the engine
 
 impl<P: Policy + Copy> Engine<P> {
     /// An engine that is idle at instant zero. Each context is best effort, and has one token.
@@ -285,7 +284,7 @@ impl<P: Policy> Engine<P> {
         Ok(())
     }
 
-    /// Changes the key of `context`, for what is active and for what waits.
+    /// Changes the key of `context`, for its active and its waiting launches.
     pub fn set_key(&mut self, context: Context, key: Key) {
         if self.keys[context.index()] == key {
             return;
@@ -312,7 +311,7 @@ impl<P: Policy> Engine<P> {
 
     /// Forgets all launches of `context`, active or waiting, at once: its SMs, its preempted blocks and its tokens are free.
     ///
-    /// The host hears no more of them. Saves and restores that the context has caused and that are not over are paid by nobody.
+    /// The host hears no more of them. Saves and restores that the context has caused and that are not over are paid by no context.
     /// Key, tokens and counters of the context stay.
     pub fn remove(&mut self, context: Context) {
         self.book_all();
@@ -341,7 +340,7 @@ impl<P: Policy> Engine<P> {
         self.carry_out_by(decision, self.description.mechanism, host)
     }
 
-    /// The same, with a mechanism for this decision only.
+    /// Carries a decision out as [`Engine::carry_out`] does, with a mechanism for this decision only.
     ///
     /// # Errors
     /// [`Refused`]; then nothing has changed.
@@ -360,8 +359,8 @@ impl<P: Policy> Engine<P> {
         self.advance_while(now, host, |_| true);
     }
 
-    /// The same, but not beyond the first instant at which a kernel ends. For a caller that launches another one then: it need
-    /// not ask for each block whether that was the last.
+    /// Advances, but not beyond the first instant at which a kernel ends. For a caller that launches another one then: it need not
+    /// ask for each block whether that was the last.
     pub fn advance_to_an_end(&mut self, now: u64, host: &mut impl Host) {
         self.has_ended = false;
         self.advance_while(now, host, |engine| !engine.has_ended);
@@ -399,7 +398,7 @@ impl<P: Policy> Engine<P> {
     }
 }
 
-//--- What the engine tells
+//--- Reports of the engine
 
 impl<P> Engine<P> {
     /// The instant to which it was advanced last.
@@ -408,13 +407,13 @@ impl<P> Engine<P> {
         self.now
     }
 
-    /// What it was made with.
+    /// The description that it was made with.
     #[must_use]
     pub const fn description(&self) -> &Description {
         &self.description
     }
 
-    /// What its policy sees.
+    /// The table that its policy sees.
     #[must_use]
     pub const fn table(&self) -> &Table {
         &self.table
@@ -459,14 +458,14 @@ impl<P> Engine<P> {
 //--- One instant
 
 impl<P: Policy> Engine<P> {
-    /// Does all that is due now. Takes what is due first, and returns what is due next.
+    /// Handles all events due now. Takes the first due event, and returns the next one.
     fn instant(&mut self, mut first: First, host: &mut impl Host) -> First {
         loop {
             if first.due <= self.now {
                 let fired = first.sm;
                 self.fire(fired, host);
                 first = self.first_due();
-                // Seldom is there more at one instant. What fires on one SM makes nothing due on another one, so all others can be
+                // There is seldom more at one instant. An event on one SM makes nothing due on another one, so all others can be
                 // found at once; they have greater numbers.
                 if first.due <= self.now {
                     let mut due = self.all_due() & (!1 << fired);
@@ -493,7 +492,7 @@ impl<P: Policy> Engine<P> {
         }
     }
 
-    /// Does what is due on one SM.
+    /// Handles the event due on one SM.
     fn fire(&mut self, sm: usize, host: &mut impl Host) {
         match self.sms[sm].phase {
             Phase::Free => self.due[sm] = NEVER,
@@ -517,7 +516,7 @@ impl<P: Policy> Engine<P> {
         }
     }
 
-    /// Ends what is over.
+    /// Ends kernels that are over.
     fn retire(&mut self, host: &mut impl Host) {
         for place in 0..PLACES_MAX {
             if self.over & 1 << place == 0 {
@@ -633,7 +632,7 @@ impl<P> Engine<P> {
         (0..SMS_MAX).fold(0, |all, sm| all | u32::from(self.due[sm] <= self.now) << sm)
     }
 
-    /// What is due first; of several SMs, on that with the smallest number.
+    /// The first due event; among several SMs, the one on that with the smallest number.
     fn first_due(&self) -> First {
         let at = |sm: usize| First { due: self.due[sm], sm };
         let earlier = |one: First, other: First| if other.due < one.due { other } else { one };
@@ -674,7 +673,7 @@ impl<P> Engine<P> {
     }
 }
 
-/// What a kernel is made of: its KSR, but for what the policy sees.
+/// The parts of a kernel: its KSR, but for the fields that the policy sees.
 #[derive(Clone, Copy)]
 struct Kernel {
     context: Context,
@@ -707,7 +706,7 @@ impl Kernel {
     }
 }
 
-/// What is due first.
+/// The first due event.
 #[derive(Clone, Copy)]
 struct First {
     /// When. [`NEVER`]: nothing is.

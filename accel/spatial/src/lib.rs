@@ -8,9 +8,9 @@
 //! The crate is pure: no register, no clock, no allocation. Time comes in as an argument, in nanoseconds. The same code runs
 //! in the device, in a driver that decides for a device, and in a simulator.
 //!
-//! - [`limits`]: what an SM has, what a block needs, how long a save takes.
+//! - [`limits`]: the resources of an SM, the needs of a block, the length of a save.
 //! - [`parboil`]: the 24 kernels of the paper's Table 1, as data.
-//! - [`table`]: what a policy sees: kernels with their keys and tokens, SMs with their states.
+//! - [`table`]: the input of a policy: kernels with their keys and tokens, SMs with their states.
 //! - [`policy`]: the interface of policies. The policies are in [`queues`], [`priority`], [`tokens`] and [`real_time`].
 //! - [`preemption`]: the mechanisms.
 //! - [`engine`]: the SM driver, which carries decisions out and counts time.

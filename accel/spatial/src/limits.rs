@@ -1,4 +1,4 @@
-//! What an SM has, what a block needs, and how long it takes to save or restore the state of blocks.
+//! The resources of an SM, the needs of a block, and the time to save or restore the state of blocks.
 //!
 //! # Invariants
 //!
@@ -10,7 +10,7 @@
 /// The most blocks that an SM can hold.
 pub const BLOCKS_MAX: usize = 16;
 
-/// The longest time of a block, in nanoseconds: some 2.4 hours. The queue of preempted blocks has 43 bits for what is left.
+/// The longest time of a block, in nanoseconds: some 2.4 hours. The queue of preempted blocks has 43 bits for the remaining time.
 pub const BLOCK_TIME_MAX: u64 = (1 << 43) - 1;
 
 /// Bytes of one register.
@@ -20,7 +20,7 @@ const MILLION: u64 = 1_000_000;
 
 //--- An SM
 
-/// What one SM has.
+/// The resources of one SM.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Limits {
     /// Registers of 4 bytes.
@@ -152,7 +152,7 @@ impl Fit {
 
 //--- A grid
 
-/// What a kernel is made of, and what a block of it needs. The same for all its blocks, and known at launch (section 2.3).
+/// The parts of a kernel, and the needs of a block of it. They are equal for all its blocks, and known at launch (section 2.3).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Grid {
     /// How many blocks there are, at least 1.
@@ -217,7 +217,7 @@ impl Times {
         let hash = mixed(self.seed, if is_first { block } else { other });
         let off = (((self.amplitude + 1) as u128 * hash as u128) >> 64) as u64;
         // The amount comes from the upper bits of the hash, the sign from the lowest. Neither sum can overflow; both are formed,
-        // since nobody could predict a branch.
+        // since no branch could be predicted.
         let (above, below) = (self.mean.wrapping_add(off), self.mean.wrapping_sub(off));
         if is_first == (hash & 1 == 0) { above } else { below }
     }
@@ -242,28 +242,28 @@ pub enum GridError {
     },
     /// One block needs more registers than an SM has.
     Registers {
-        /// What a block needs.
+        /// The need of a block.
         needed: u32,
-        /// What an SM has.
+        /// The amount on an SM.
         limit: u32,
     },
     /// One block needs more shared memory than an SM has at its largest, in bytes.
     Shared {
-        /// What a block needs.
+        /// The need of a block.
         needed: u32,
-        /// What an SM has.
+        /// The amount on an SM.
         limit: u32,
     },
     /// One block has more threads than an SM.
     Threads {
-        /// What a block needs.
+        /// The need of a block.
         needed: u32,
-        /// What an SM has.
+        /// The amount on an SM.
         limit: u32,
     },
     /// [`Grid::blocks_per_sm`] is zero, or more than fit.
     BlocksPerSm {
-        /// What was asked for.
+        /// The requested number.
         given: u8,
         /// How many fit.
         fitting: u8,

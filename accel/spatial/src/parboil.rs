@@ -64,7 +64,7 @@ pub struct Row {
 /// the third divided by the second, without the number of SMs. Two readings are consistent in themselves.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Reading {
-    /// A launch alone on so many SMs takes about the average time. Blocks take some 13 times what the table has.
+    /// A launch alone on so many SMs takes about the average time. Blocks take some 13 times the table's values.
     Kernel {
         /// How many SMs the times were measured on: 13.
         sms: u8,
@@ -75,7 +75,7 @@ pub enum Reading {
         /// How many SMs the times were measured on: 13.
         sms: u8,
     },
-    /// A block takes what the table has. A launch alone on 13 SMs takes about a 13th of the average time.
+    /// A block takes the time in the table. A launch alone on 13 SMs takes about a 13th of the average time.
     Block,
 }
 

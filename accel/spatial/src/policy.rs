@@ -5,14 +5,14 @@
 //! and asks again until the policy has no more decisions. Everything that happens at one instant is in the table before the
 //! policy is asked. So a policy gives the same decisions in a device and in a driver whose messages take no time.
 //!
-//! # What a policy relies on
+//! # Guarantees of the SM driver
 //!
 //! 1. A decision is carried out before the policy is asked again.
 //! 2. Only decisions set an SM to a kernel or reserve it. Without a decision, an SM becomes idle when its kernel has no more
 //!    blocks for it, a reserved SM goes to the kernel that it is reserved for, and it stays with the kernel whose blocks are on
 //!    it if the other kernel is gone.
 //!
-//! # What the SM driver relies on
+//! # Guarantees of the policy
 //!
 //! 1. Each decision is possible: it names an SM in the right state, and a kernel with blocks to issue, or the one whose blocks
 //!    are on the SM.
@@ -129,7 +129,7 @@ impl Policy for Rule {
     }
 }
 
-//--- What several policies do
+//--- Common parts of several policies
 
 /// The first launch, by `order`, whose context has no active kernel.
 pub(crate) fn first_of_its_context<O: Ord>(table: &Table, order: impl Fn(&Waits) -> O) -> Option<Context> {
@@ -137,7 +137,7 @@ pub(crate) fn first_of_its_context<O: Ord>(table: &Table, order: impl Fn(&Waits)
     table.waiting().filter(is_alone).min_by_key(|waits| order(waits)).map(|waits| waits.context)
 }
 
-/// Of the kernels with blocks to issue, the one that is first by `order`. Kernels without an order are passed over.
+/// The kernel with blocks to issue that is first by `order`. Kernels without an order are passed over.
 pub(crate) fn first_issuable<O: Ord>(table: &Table, order: impl Fn(&Active) -> Option<O>) -> Option<Place> {
     let ordered = table.kernels().filter(|(_, kernel)| kernel.issuable > 0);
     let ordered = ordered.filter_map(|(place, kernel)| Some((order(kernel)?, place)));
@@ -146,15 +146,15 @@ pub(crate) fn first_issuable<O: Ord>(table: &Table, order: impl Fn(&Active) -> O
 
 /// Gives `taker` an SM whose preemption is under way.
 ///
-/// An SM that is reserved for no kernel is taken first, or for a kernel that has more SMs reserved than it can fill. Then that
-/// of the kernel with the greatest `rank`; kernels without a rank lose nothing. Of several such SMs it is one with blocks of
-/// the taker, if there is one, since nothing may have to be moved then.
+/// An SM that is reserved for no kernel is taken first, or for a kernel that has more SMs reserved than it can fill. Then that of
+/// the kernel with the greatest `rank`; kernels without a rank lose nothing. Among several such SMs it is one with blocks of the
+/// taker, if there is one, since nothing may have to be moved then.
 pub(crate) fn retarget<R: Ord>(
     table: &Table,
     taker: Place,
     rank: impl Fn(Place, &Active) -> Option<R>,
 ) -> Option<Decision> {
-    // SMs that are taken away are mostly for one kernel, so what was counted for it is counted once.
+    // SMs that are taken away are mostly for one kernel, so its count is made once.
     let mut counted: Option<(Place, bool)> = None;
     let mut has_surplus = |place: Place| match counted {
         Some((known, has)) if known == place => has,
@@ -167,7 +167,7 @@ pub(crate) fn retarget<R: Ord>(
             Some(next) if victim == Some(next) || !has_surplus(next) => Some(rank(next, table.kernel(next)?)?),
             _ => None,
         };
-        // `None` is what costs nobody anything, and goes first.
+        // `None` is an offer that costs no kernel anything, and goes first.
         let is_free = offer.is_none();
         Some(((is_free, offer, victim == Some(taker)), sm))
     });

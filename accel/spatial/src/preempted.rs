@@ -3,8 +3,8 @@
 //! Preempted blocks go before fresh ones, and a fresh block is only issued when there is no preempted one. So the blocks of a
 //! kernel that are preempted or on SMs are never more than fit on all SMs together, and the queue cannot overflow.
 //!
-//! An entry takes 10 bytes. The paper's takes 8, because it keeps what a block has left in the saved state; here that state
-//! is memory of a client, who could change it.
+//! An entry takes 10 bytes. The paper's takes 8, because it keeps the remaining time of a block in the saved state; here that state
+//! is memory of a client, which could change it.
 
 use crate::account::Payer;
 use crate::limits::BLOCKS_MAX;
@@ -13,7 +13,7 @@ use crate::table::SMS_MAX;
 /// As many blocks as fit on all SMs.
 pub(crate) const ENTRIES: usize = SMS_MAX * BLOCKS_MAX;
 
-/// The upper part of an entry: 11 bits of time, and who pays.
+/// The upper part of an entry: 11 bits of time, and the payer.
 const PAYER_BITS: u32 = 5;
 
 /// One preempted block.
@@ -79,7 +79,7 @@ impl Queue {
         Some((slot as u16, Preempted { block: self.blocks[slot], remaining, payer }))
     }
 
-    /// Restores that `payer` would have paid are paid by nobody.
+    /// Restores that `payer` would have paid are paid by no context.
     pub fn forgive(&mut self, payer: Payer) {
         for entry in 0..self.len {
             let high = &mut self.high[self.slot(entry)];

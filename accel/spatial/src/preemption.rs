@@ -2,13 +2,13 @@
 //!
 //! | | Switch | Drain |
 //! |---|---|---|
-//! | What happens | the SM stops, saves the state of its blocks, and is free | the SM is given no more blocks, and is free when the last has ended |
-//! | Delay | bytes of state divided by the SM's share of the bandwidth | what the longest block on it has left |
+//! | Procedure | the SM stops, saves the state of its blocks, and is free | the SM is given no more blocks, and is free when the last has ended |
+//! | Delay | bytes of state divided by the SM's share of the bandwidth | the remaining time of the longest block on it |
 //! | Cost | the SM does nothing while it saves, and nothing while the blocks are restored later | slots of the SM are empty |
 //! | Fails for | nothing | blocks that do not end |
 //!
-//! A restore that is under way is not interrupted: its blocks are saved, or drained, when it has ended. So the delay of a
-//! switch is at most what is left of one restore, plus one save.
+//! A restore that is under way is not interrupted: its blocks are saved, or drained, when it has ended. So the delay of a switch is
+//! at most the rest of one restore, plus one save.
 //!
 //! Source: Tanasic et al., ISCA 2014, section 3.2. Draining with a limit is ours.
 

@@ -10,11 +10,11 @@
 //!
 //! SMs for which the kernel with the smallest key has no blocks are either left alone or shared:
 //!
-//! - *Exclusive*: an SM that is idle stays idle as long as a kernel with a smaller key is active. An SM that still has blocks
-//!   of its own kernel keeps running, because nobody wants it.
+//! - *Exclusive*: an SM that is idle stays idle as long as a kernel with a smaller key is active. An SM that still has blocks of
+//!   its own kernel keeps running, because no other kernel wants it.
 //! - *Shared*: an idle SM goes to the kernel with the next key. It will soon be preempted again.
 //!
-//! Source: Tanasic et al., ISCA 2014, sections 4.2 and 4.3. That equal keys go by age is ours.
+//! Source: Tanasic et al., ISCA 2014, sections 4.2 and 4.3. The order of equal keys by age is ours.
 
 use crate::policy::{Decision, Policy, first_issuable, first_of_its_context, reserve, retarget, take_back};
 use crate::table::{Active, Context, Key, Place, State, Table};
@@ -61,7 +61,7 @@ pub(crate) fn take_first<R: Ord>(
         let earlier = |one: &Active, other: &Active| (one.key, one.arrival) < (other.key, other.arrival);
         let (taker, &Active { key, arrival, .. }) =
             later.reduce(|first, other| if earlier(other.1, first.1) { other } else { first })?;
-        // Neither this kernel nor a later one finds a kernel with a greater key, or an SM that is on its way to somebody.
+        // Neither this kernel nor a later one finds a kernel with a greater key, or an SM that is on its way to another kernel.
         if key == greatest && !is_any_reserved {
             return None;
         }

@@ -4,7 +4,7 @@
 //! is next in order, if it is of the same context: back-to-back execution. A launch of another context waits until the engine
 //! is free.
 //!
-//! Source: Tanasic et al., ISCA 2014, section 2.3 (FCFS, back-to-back execution) and section 4.2 (NPQ). That equal keys go by
+//! Source: Tanasic et al., ISCA 2014, section 2.3 (FCFS, back-to-back execution) and section 4.2 (NPQ). The order of equal keys by
 //! age is ours.
 
 use crate::policy::{Decision, Policy, first_issuable};
@@ -24,7 +24,7 @@ impl Policy for Fcfs {
     }
 }
 
-/// Non-preemptive priority queues: of the launches that wait the one with the smallest key runs next. Of equal keys, the oldest.
+/// Non-preemptive priority queues: the waiting launch with the smallest key runs next; among equal keys, the oldest.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Npq;
 

@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | 1 | with a real-time key | [`Ppq`](crate::Ppq), shared: the smallest key first |
 //! | 2 | best effort | [`Dss`](crate::Dss), with the tokens of their contexts |
-//! | 3 | whose budget is exhausted | the oldest first; they take no SM away |
+//! | 3 | with an exhausted budget | the oldest first; they take no SM away |
 //!
 //! A context of one class takes SMs from all classes behind it: from exhausted contexts first, then from the best-effort kernel
 //! with the fewest tokens, then from the greatest real-time key.
@@ -68,7 +68,7 @@ fn take_from_exhausted(table: &Table) -> Option<Decision> {
     retarget(table, taker, exhausted).or_else(|| reserve(table, taker, exhausted))
 }
 
-/// The oldest exhausted kernel takes an SM whose preemption is under way for nobody.
+/// The oldest exhausted kernel takes an SM whose preemption is under way for no kernel.
 fn take_what_is_free(table: &Table) -> Option<Decision> {
     let wanting = table.kernels().filter(|&(place, kernel)| kernel.key == Key::EXHAUSTED && table.wanted(place) > 0);
     let (taker, _) = wanting.min_by_key(|(_, kernel)| kernel.arrival)?;

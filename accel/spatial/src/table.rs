@@ -1,7 +1,8 @@
-//! What a policy sees: the active kernels and the SMs.
+//! The input of a policy: the active kernels and the SMs.
 //!
-//! The SM driver keeps the table. A policy that runs elsewhere decides on a copy that it makes of what the device tells. It holds no times and nothing of blocks
-//! beyond their number, because policies do not know how an SM is taken away (principle of section 3 of the paper).
+//! The SM driver keeps the table. A policy that runs elsewhere decides on a copy that it makes from the messages of the device. The
+//! table holds no times and nothing of blocks beyond their number, because policies do not know how an SM is taken away (principle
+//! of section 3 of the paper).
 //!
 //! In the words of section 3.3 of the paper: the kernels are the active queue and the policy's part of the KSRT, the states are
 //! the SMST, and the waiting launches are the command buffers.
@@ -98,7 +99,7 @@ impl Key {
 /// An active kernel.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Active {
-    /// Whose kernel it is.
+    /// The context of the kernel.
     pub context: Context,
     /// The key of its context, now.
     pub key: Key,
@@ -114,7 +115,7 @@ pub struct Active {
     pub capacity: u8,
 }
 
-/// What an SM is set to.
+/// The state of an SM.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum State {
     /// To nothing.
@@ -133,7 +134,7 @@ pub enum State {
 /// A launch that is not active yet.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Waits {
-    /// Whose it is.
+    /// The context of the launch.
     pub context: Context,
     /// The key of its context, now.
     pub key: Key,
@@ -158,7 +159,7 @@ impl Table {
         Table { sms, states: [State::Idle; SMS_MAX], active: [None; PLACES_MAX], waiting: [None; CONTEXTS] }
     }
 
-    /// Writes down what `sm` is set to.
+    /// Writes down the state of `sm`.
     pub fn set_state(&mut self, sm: Sm, state: State) {
         self.states[sm.index()] = state;
     }

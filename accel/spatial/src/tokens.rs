@@ -10,8 +10,8 @@
 //! kernel an idle SM is set to. Here idle SMs are given away first, to the kernel with the most tokens of those with blocks to
 //! issue, without a test for equal counts. Then SMs are taken away while the counts differ by more than one.
 //!
-//! Three details are ours. A kernel takes no more SMs than it has blocks for. Of equal counts the oldest kernel takes, and the
-//! youngest loses. An SM whose preemption is under way counts as an SM of the kernel that it is reserved for, and changes its
+//! Three details are ours. A kernel takes no more SMs than it has blocks for. Among kernels with equal counts the oldest takes, and
+//! the youngest loses. An SM whose preemption is under way counts as an SM of the kernel that it is reserved for, and changes its
 //! destination rather than that another SM is preempted.
 //!
 //! Source: Tanasic et al., ISCA 2014, section 3.4 and Algorithm 1.
@@ -26,8 +26,8 @@ use crate::table::{Active, Context, Place, State, Table};
 pub enum Shares {
     /// From the tokens of each context.
     Given,
-    /// Equal sharing among so many processes: the SMs divided by the processes. What is left over goes, one each, to kernels
-    /// in the order of arrival, as long as no active kernel has it.
+    /// Equal sharing among so many processes: the SMs divided by the processes. The remaining SMs go, one each, to kernels in the
+    /// order of arrival, as long as no active kernel has them.
     Equal {
         /// How many processes share the engine. 0 counts as 1.
         processes: u8,

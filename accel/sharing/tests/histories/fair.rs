@@ -103,7 +103,7 @@ impl FairOracle {
         }
     }
 
-    /// What happened since the interval began, as of the latest step.
+    /// The events since the interval began, as of the latest step.
     fn interval(&self) -> Interval {
         let last = self.log.steps.len() - 1;
         let now = self.log.steps[last].now;
@@ -160,8 +160,8 @@ impl FairOracle {
         (8 * longest).max(self.parameters.sample.0).min(self.parameters.sample_most.0)
     }
 
-    /// Whether the sample that began at step `first` is over, how many more commands it has room for, and if it is complete,
-    /// what was used in it.
+    /// Whether the sample that began at step `first` is over, how many more commands it has room for, and if it is complete, the
+    /// use in it.
     fn sample(&self, member: usize, first: usize, end: u64) -> (bool, u64, Option<u64>) {
         let last = self.log.steps.len() - 1;
         let start = self.log.reading(first, member);
@@ -192,7 +192,7 @@ impl FairOracle {
 
     fn settle(&mut self, interval: &Interval) {
         let now = self.log.last();
-        // 1. What did everybody use?
+        // 1. The use of every member.
         let size = |member: &usize| match self.means.get(member) {
             Some(&mean) => mean.max(1),
             None => (interval.time / interval.completed[member].max(1)).max(1),
@@ -255,7 +255,7 @@ impl FairOracle {
                 }
             }
         }
-        // 3. Move the system time of each group, and lift who is behind it.
+        // 3. Move the system time of each group, and lift members that are behind it.
         let setters = if self.estimator == Estimator::SampledSize { &interval.active } else { &interval.backlogged };
         let family = |group: Name| -> Vec<Name> {
             match fixed {
@@ -289,7 +289,7 @@ impl FairOracle {
                 self.virtual_time.insert(child, lifted);
             }
         }
-        // 4. Deny who is too far ahead.
+        // 4. Deny members that are too far ahead.
         let length = self.sample_length(&interval.active)
             * interval.active.len().max(1) as u64
             * u64::from(self.parameters.free_run);

@@ -14,7 +14,7 @@ pub struct Step {
 #[derive(Clone, Default)]
 pub struct Log {
     pub steps: Vec<Step>,
-    /// Of each join: how many steps there had been, the member, and its words then.
+    /// For each join: the number of steps before it, the member, and its words then.
     pub joins: Vec<(usize, usize, Reading, u64)>,
     pub joined: BTreeSet<usize>,
 }
@@ -76,7 +76,7 @@ impl Log {
         self.reading(step, member).completed != self.before(step, member).completed
     }
 
-    /// What each member used since it joined, summed up from the beginning.
+    /// The use of each member since it joined, summed up from the beginning.
     pub fn usage(&self, member: usize) -> Usage {
         let (first, _, _) = self.joined_at(member);
         let mut usage = Usage::default();

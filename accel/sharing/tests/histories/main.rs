@@ -1,5 +1,6 @@
 //! Each policy against a slow oracle of its own, in random histories: members that come, go, send, stay silent and hang, on a
-//! device that completes what it likes. All verdicts and accounts have to be equal, and keep what the interface promises.
+//! device that completes commands in any order. All verdicts and accounts have to be equal, and keep the guarantees of the
+//! interface.
 
 mod fair;
 mod log;
@@ -60,7 +61,7 @@ fn random_parameters(chance: &mut Chance) -> Parameters {
     }
 }
 
-/// What a member does in one history.
+/// The habits of a member in one history.
 #[derive(Clone, Copy, Default)]
 struct Habits {
     /// It sends in one of so many steps.
@@ -122,7 +123,7 @@ impl<P: Policy, O: Oracle> World<'_, P, O> {
         words.announced = words.submitted;
     }
 
-    /// Time passes, and everybody does something. `quiet`: nobody sends anything, and nothing hangs.
+    /// Time passes, and every member acts. `quiet`: no member sends anything, and nothing hangs.
     fn pass_time(&mut self, quiet: bool) {
         let due = self.call_again.map(|at| at.saturating_sub(self.now));
         let passed = match self.chance.below(8) {
@@ -303,7 +304,7 @@ fn histories<P: Policy, O: Oracle>(
     println!("{count} histories, {steps} steps");
 }
 
-/// No device idles while a member that is let in is backlogged: whoever waits with nothing at the device sees a way on.
+/// No device idles while a member that is let in is backlogged: a member that waits with nothing at the device sees a way on.
 fn somebody_goes_on(verdict: &Verdict, readings: &Readings, joined: Members) {
     if !readings.waiting(joined).is_empty() && readings.at_device(joined).is_empty() {
         assert!(joined.iter().any(|member| verdict.lets_in(member)), "the device idles for nobody");

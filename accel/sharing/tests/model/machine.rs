@@ -1,4 +1,4 @@
-//! A device, its clients and a server, in virtual time: what policies are measured on.
+//! A device, its clients and a server, in virtual time: the machine that policies are measured on.
 //!
 //! The device serves its queues in turn, one command at a time, and cannot be interrupted. A client keeps a number of
 //! commands under way and may pause between them. A trapped store reaches the server after [`TRAP`]; the server steps then,
@@ -16,12 +16,12 @@ pub const TRAP: u64 = 4_000;
 pub const MICROSECOND: u64 = 1_000;
 pub const SECOND: u64 = 1_000_000_000;
 
-/// What a client sends.
+/// The commands of a client.
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
     /// Device time of one command.
     pub size: u64,
-    /// The same while each of the client's stores is trapped and lets it know that it is sampled.
+    /// The length of commands while each of the client's stores is trapped and lets it know that it is sampled.
     pub size_if_trapped: u64,
     /// Commands under way at most.
     pub depth: usize,
@@ -75,7 +75,7 @@ struct Client {
     backlogged: u64,
 }
 
-/// What came of one client.
+/// The results of one client.
 #[derive(Clone, Copy, Debug)]
 pub struct Outcome {
     pub commands: u64,
@@ -123,7 +123,7 @@ impl<'a> Machine<'a> {
         for (index, &(load, place)) in loads.iter().enumerate() {
             let mut client = Client { load: Some(load), ..Client::default() };
             if !load.silent {
-                // Nobody begins at quite the same time.
+                // Clients begin at slightly different times.
                 client.ready = (0..load.depth as u64).map(|n| load.begins + n + 17 * index as u64).collect();
             }
             machine.clients.push(client);
@@ -142,7 +142,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// What the server shows of each member.
+    /// The values that the server shows of each member.
     pub fn seen(&self) -> [Seen; MEMBERS] {
         let policy = self.policy.as_ref();
         std::array::from_fn(|index| {
@@ -197,13 +197,13 @@ impl<'a> Machine<'a> {
         self.clients.iter().map(outcome).collect()
     }
 
-    /// Which part of the engine time that was used each client had.
+    /// Each client's part of the used engine time.
     pub fn shares(&self) -> Vec<f64> {
         let all: u64 = self.clients.iter().map(|client| client.busy).sum();
         self.clients.iter().map(|client| client.busy as f64 / all as f64).collect()
     }
 
-    /// Sum over all clients of the time alone for what they got, over time passed.
+    /// Sum over all clients of the time alone for their commands, over time passed.
     pub fn efficiency(&self) -> f64 {
         self.outcomes().iter().map(|outcome| 1.0 / outcome.slowdown).sum()
     }

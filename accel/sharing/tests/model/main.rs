@@ -1,4 +1,4 @@
-//! The real policies on a modelled device: what clients get, in figures.
+//! The real policies on a modelled device: the shares of clients, in figures.
 //!
 //! Times are four times those of the papers, as in [`Parameters::DEFAULT`]. Each figure is printed and held to a range.
 
@@ -124,7 +124,7 @@ fn a_lone_member_loses_nothing_and_is_trapped_once() {
             near(&format!("{size} us alone"), slowdowns(&machine)[0], 1.0, 0.0005);
             assert_eq!(machine.stores_trapped, 1);
         }
-        // What is engaged pays for each trap, and for nothing else.
+        // An engaged policy pays for each trap, and for nothing else.
         let trapped = (size * US + machine::TRAP) as f64 / (size * US) as f64;
         for policy in [
             &mut timeslice(Interception::Engaged) as &mut dyn Policy,
@@ -243,7 +243,7 @@ fn weights_divide_a_group_and_lies_about_them_change_no_other_group() {
     }
 }
 
-/// Random trees of clients that always want the engine, of which one claims whatever it likes, anew at each step of the policy.
+/// Random trees of clients that always want the engine; one client makes any claims, anew at each step of the policy.
 #[test]
 fn whatever_a_client_claims_other_groups_get_what_they_would() {
     let mut state = 3;
@@ -315,7 +315,7 @@ fn a_suspended_group_leaves_its_share_to_others_and_hoards_nothing() {
             machine.suspend(group);
             machine.run(20 * SECOND);
             let suspended = had(&machine);
-            // What was at the device is done.
+            // Commands at the device are done.
             let rest = (264 * depth as u64 + 1000) * US;
             assert!(suspended[1] + suspended[2] <= rest as f64, "{estimator:?}: {suspended:?}");
             near(&format!("{estimator:?}, {depth} queued, the others meanwhile"), suspended[0] / 10e9, 1.0, 0.02);
@@ -328,7 +328,7 @@ fn a_suspended_group_leaves_its_share_to_others_and_hoards_nothing() {
     }
 }
 
-/// Nobody else wants the engine: the policy falls silent while all are suspended, and goes on when the message comes.
+/// No other member wants the engine: the policy falls silent while all are suspended, and goes on when the message comes.
 #[test]
 fn a_device_all_of_whose_members_are_suspended_is_not_ticked() {
     let load = Load::of(264 * US);
@@ -354,11 +354,11 @@ fn a_device_all_of_whose_members_are_suspended_is_not_ticked() {
 enum Manager {
     /// It lets all in.
     Idle,
-    /// By what the server has booked.
+    /// By the sharer's bookings.
     Exported,
     /// By samples of its own.
     Nested(Estimator),
-    /// It lets in whom it likes, anew each millisecond or so.
+    /// It lets in any members, anew each millisecond or so.
     Hostile(u64),
 }
 
@@ -404,8 +404,8 @@ fn managed_shares(manager: Manager, groups: &[&[Load]], are_managed: impl Fn(usi
     machine.shares()
 }
 
-/// What a member has of its group, against an equal part: samples that a manager takes while the other level has seasons of its own mislead it, and
-/// what that level has booked does not.
+/// A member's part of its group, against an equal part: samples that a manager takes while the other level has seasons of its own
+/// mislead it, and the bookings of that level do not.
 #[test]
 fn a_managers_policy_errs_more_by_samples_of_its_own_than_by_exported_usage() {
     let us = |size| Load::of(size * US);
@@ -446,7 +446,7 @@ fn a_managers_policy_errs_more_by_samples_of_its_own_than_by_exported_usage() {
     }
 }
 
-/// A manager moves what its own group gets, and takes nothing from another.
+/// A manager moves the parts in its own group, and takes nothing from another.
 #[test]
 fn whomever_a_hostile_manager_lets_in_other_groups_get_no_less() {
     let us = |size| Load::of(size * US);
@@ -486,7 +486,7 @@ fn nobody_leads_by_more_than_two_intervals_and_a_request() {
         let loads = random_loads(&mut state);
         let estimator = ESTIMATORS[round % 3];
         let longest = loads.iter().map(|load| load.size).max().unwrap();
-        // What is measured of a request may be longer by a trap, or by a step without counters.
+        // The measured time of a request may be longer by a trap, or by a step without counters.
         let parameters = Parameters::DEFAULT;
         let sample = (8 * (longest + machine::TRAP)).max(parameters.sample.0);
         let interval = 5 * sample * loads.len() as u64;

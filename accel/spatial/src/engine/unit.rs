@@ -1,4 +1,4 @@
-//! What happens on one SM: it is set up, filled, taken away, saved, and handed over.
+//! Events on one SM: it is set up, filled, taken away, saved, and handed over.
 //!
 //! | Phase | The SM | It ends |
 //! |---|---|---|
@@ -111,7 +111,7 @@ impl<P> Engine<P> {
         self.publish(place);
     }
 
-    /// What an SM does next, after its blocks were looked at.
+    /// The next phase of an SM, after its blocks were looked at.
     pub(super) fn go_on(&mut self, sm: usize, host: &mut impl Host) {
         let unit = &self.sms[sm];
         match unit.phase {
@@ -208,7 +208,7 @@ impl<P> Engine<P> {
         self.asks = true;
     }
 
-    /// Takes a kernel off the engine, at once, whatever state it is in.
+    /// Takes a kernel off the engine, at once, in any state.
     pub(super) fn evict(&mut self, place: usize) {
         let gone = self.table.active[place].take();
         debug_assert!(gone.is_some(), "only an active kernel is taken off");
@@ -302,11 +302,11 @@ pub(super) struct Unit {
     /// The place of the kernel whose blocks are on it.
     kernel: u8,
     pub(super) resident: u8,
-    /// To whom its running is booked.
+    /// The account of its running.
     owner: Payer,
-    /// To whom its save is booked.
+    /// The account of its save.
     pub(super) causer: Payer,
-    /// Whom it works for, of those two; nobody while it restores.
+    /// The one of those two accounts that it works for; none while it restores.
     occupant: Option<Payer>,
     /// The slots whose blocks are being restored, a bit each.
     restoring: u16,
@@ -323,10 +323,10 @@ pub(super) struct Unit {
     earliest: u64,
     /// and its slot; of several the one with the smallest number.
     first: u8,
-    /// When each block ends by the SM's clock; [`NEVER`]: no block. While saving: what the block has left.
+    /// When each block ends by the SM's clock; [`NEVER`]: no block. While saving: the remaining time of the block.
     ends: [u64; BLOCKS_MAX],
     blocks: [u32; BLOCKS_MAX],
-    /// To whom the restore of each block is booked.
+    /// The account of the restore of each block.
     pub(super) payers: [Payer; BLOCKS_MAX],
 }
 

@@ -47,7 +47,7 @@ pub enum Step {
     },
 }
 
-/// What one history is about.
+/// The setting of one history.
 #[derive(Clone, Copy, Debug)]
 pub struct Setting {
     pub rule: Rule,

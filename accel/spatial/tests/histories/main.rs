@@ -1,7 +1,7 @@
 //! Random histories: launches, keys that rise and fall, tokens that change, clients that are removed, blocks that are spoilt.
 //!
-//! Each instant of each history is checked against what the crate promises. Some histories also run on a model that steps
-//! every nanosecond, and some on an engine whose policy is elsewhere.
+//! Each instant of each history is checked against the guarantees of the crate. Some histories also run on a model that steps every
+//! nanosecond, and some on an engine whose policy is elsewhere.
 
 mod chance;
 mod model;
@@ -120,7 +120,7 @@ impl World {
             }
         }
 
-        // No SM is idle, and no place is free, beside somebody who could use it.
+        // No SM is idle, and no place is free, beside a kernel that could use it.
         let has_issuable = |kernel: &Active| kernel.issuable > 0;
         if table.idle().is_some() {
             let smallest = table.kernels().map(|(_, kernel)| kernel.key).min();
@@ -192,7 +192,7 @@ fn what_the_engine_promises_holds_at_each_instant_of_100_000_histories() {
         };
         tightest[of_mechanism] = tightest[of_mechanism].max(world.tightest);
         if world.setting.single && !world.setting.removes && world.setting.spoilt_in == 0 {
-            // With one block on an SM, a context has exactly the time of its blocks, whatever was preempted.
+            // With one block on an SM, a context has exactly the time of its blocks, for any preemptions.
             for context in Context::all() {
                 assert_eq!(counters.of(context).running, world.launched[context.index()], "history {seed}");
             }
@@ -257,7 +257,7 @@ fn a_model_that_steps_every_nanosecond_agrees() {
 
 //--- A policy elsewhere
 
-/// A table as a driver makes it of what it reads.
+/// A table as a driver makes it from its messages.
 fn copied(table: &Table) -> Table {
     let mut copy = Table::new(table.sms().count() as u8);
     table.sms().for_each(|(sm, state)| copy.set_state(sm, state));

@@ -1,4 +1,4 @@
-//! The engine, written once more: slowly. It looks at every SM in every nanosecond, and counts what each block has left.
+//! The engine, written once more: slowly. It looks at every SM in every nanosecond, and counts the remaining time of each block.
 
 use std::cmp::Reverse;
 
@@ -12,7 +12,7 @@ const NOBODY: usize = CONTEXTS;
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Where {
     Fresh,
-    /// Preempted: the ticket says who was first.
+    /// Preempted: the ticket has the order of preemptions.
     Queued {
         ticket: u64,
         payer: usize,
@@ -45,7 +45,7 @@ enum Busy {
     Saving {
         left: u64,
     },
-    /// Who pays for each nanosecond to come, the last one first.
+    /// The payer of each nanosecond to come, the last one first.
     Restoring(Vec<usize>),
 }
 
@@ -486,7 +486,7 @@ impl Model {
     /// An SM and the kernel that gets it.
     fn chooses(&self) -> Option<(usize, u64)> {
         let key = |kernel: &Kernel| self.keys[kernel.context];
-        // Those who may get one, the first one first.
+        // The kernels that may get one, the first one first.
         let mut claimants: Vec<&Kernel> = self.kernels.iter().collect();
         match self.setting.rule {
             Rule::Fcfs(_) | Rule::Npq(_) | Rule::Outside(_) => claimants.sort_by_key(|kernel| kernel.id),

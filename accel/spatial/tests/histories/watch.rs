@@ -1,10 +1,10 @@
-//! A host that writes everything down and checks what it is promised.
+//! A host that writes everything down and checks the guarantees of the engine.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use fusee_spatial::*;
 
-/// What a host was told.
+/// The calls of a host.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub enum Told {
     Block { context: usize, work: u64, block: u32 },
@@ -47,7 +47,7 @@ struct Launched {
     blocks: u32,
     slots: u16,
     issued: BTreeSet<u32>,
-    /// What is saved: the record and its slot.
+    /// The saved blocks: the record and its slot.
     saved: BTreeMap<u32, Record>,
 }
 

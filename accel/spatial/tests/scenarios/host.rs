@@ -1,8 +1,8 @@
-//! A host that writes down what it is told, and can spoil one block of one context.
+//! A host that writes down its calls, and can spoil one block of one context.
 
 use fusee_spatial::*;
 
-/// What goes wrong with which block.
+/// The failure of a block.
 #[derive(Clone, Copy, Eq, PartialEq)]
 pub enum Spoilt {
     Block(u32),
@@ -13,7 +13,7 @@ pub enum Spoilt {
 /// All that a host was told.
 #[derive(Default)]
 pub struct Log {
-    /// When blocks were issued for the first time, and whose they are.
+    /// When blocks were issued for the first time, and their contexts.
     pub begun: Vec<(u64, Context)>,
     pub saved: Vec<Record>,
     pub restored: Vec<Record>,

@@ -161,7 +161,7 @@ fn equal_sharing_of_13_sms_comes_to_rest_where_the_paper_says() {
             }
             engine.advance(0, &mut host);
             assert_eq!(sms_of(&engine, processes), expected);
-            // The same if each comes when those before are at rest.
+            // Each kernel comes when those before are at rest, with an equal result.
             let (mut engine, mut host) = (self::engine(dss(processes as u8), 13, mechanism), Log::default());
             for number in 0..processes {
                 engine.submit(context(number), &grid(ENDLESS, 5 * US), 0).unwrap();
@@ -376,11 +376,11 @@ fn a_reserved_kernel_that_ends_first_gives_its_token_back_and_the_policy_is_aske
         assert_eq!(host.ended.len(), 1);
         assert!(engine.was_asked());
         match mechanism {
-            // What is being drained goes back to its kernel: nothing was lost.
+            // A draining SM goes back to its kernel: nothing was lost.
             Mechanism::Drain => {
                 assert_eq!((engine.table().state(sm(0)), counts(&engine)), (State::Running(place(0)), vec![0]));
             }
-            // What is being saved is saved to the end.
+            // A save that has begun goes on to its end.
             _ => {
                 assert_eq!(engine.table().state(sm(0)), State::Reserved { victim: Some(place(0)), next: None });
                 engine.advance(4 * US, &mut host);
@@ -623,7 +623,7 @@ fn an_engine_that_is_advanced_to_an_end_stops_there_and_not_before_and_knows_the
 
 //--- A policy in a driver
 
-/// What a driver knows of the table after its own decision.
+/// The driver's knowledge of the table after its own decision.
 fn follow(table: &mut Table, decision: Decision) {
     let count = |table: &mut Table, place: Option<Place>, tokens: i32, blocks: bool| {
         let Some((place, mut kernel)) = place.and_then(|place| Some((place, *table.kernel(place)?))) else { return };
@@ -670,7 +670,7 @@ fn waits(launches: &[u64], message: Option<u64>) -> Vec<u64> {
     outside.set_key(high, Key(1));
     inside.submit(low, &grid(10_000, 300 * US), 0).unwrap();
     outside.submit(low, &grid(10_000, 300 * US), 0).unwrap();
-    // What the driver has heard and not yet answered, and its answers, each with its instant.
+    // The message to the driver that it has not yet answered, and its answers, each with its instant.
     let (mut told, mut answers): (Option<u64>, Vec<(u64, Decision)>) = (None, Vec::new());
     let mut advance = |outside: &mut Engine<Outside>, host: &mut Log, message: u64, until: u64| loop {
         let answer = answers.iter().map(|(at, _)| *at).min();
@@ -679,7 +679,7 @@ fn waits(launches: &[u64], message: Option<u64>) -> Vec<u64> {
         outside.advance(now, host);
         if told == Some(now) {
             told = None;
-            // It sees what is so by now, and decides until nothing is left.
+            // The driver sees the present state, and decides until nothing is left.
             let mut seen = outside.table().clone();
             while let Some(decision) = RealTime.decide(&seen) {
                 follow(&mut seen, decision);
@@ -688,7 +688,7 @@ fn waits(launches: &[u64], message: Option<u64>) -> Vec<u64> {
         }
         let due: Vec<Decision> = answers.extract_if(.., |(at, _)| *at <= now).map(|(_, decision)| decision).collect();
         for decision in due {
-            // What is no longer possible is refused, and decided anew.
+            // A decision that is no longer possible is refused, and made anew.
             let _ = outside.carry_out(decision, host);
         }
         outside.advance(now, host);
@@ -721,8 +721,8 @@ fn waits(launches: &[u64], message: Option<u64>) -> Vec<u64> {
     found
 }
 
-/// In the device each preemption takes a save. Where the policy is in the driver it takes two messages more: that of the launch to the driver, and that of
-/// what the driver decides.
+/// In the device each preemption takes a save. Where the policy is in the driver it takes two messages more: that of the launch to
+/// the driver, and that of the driver's decision.
 #[test]
 fn a_policy_in_a_driver_takes_sms_later_by_two_messages() {
     let launches: Vec<u64> = (1..200).map(|number| number * 1_000 * US + number * 7_919 % (300 * US)).collect();

@@ -52,7 +52,7 @@ pub enum Gain {
     /// How much shorter the critical section becomes: the text's choice. It may be less than nothing.
     #[default]
     CriticalSection,
-    /// How much earlier it ends.
+    /// The time by which it ends earlier.
     Completion,
 }
 
@@ -138,7 +138,7 @@ impl<const G: usize, const U: usize> Heuristics<G, U> {
         user.history.predict(distance, request.length)
     }
 
-    /// How far `user` moves, or has moved, to `replica`.
+    /// The distance that `user` moves, or has moved, to `replica`.
     fn distance_of(&self, user: &User, replica: u8) -> Option<Distance> {
         if user.holds { Some(user.moved) } else { self.distance(user.gpu, replica) }
     }
@@ -149,7 +149,7 @@ impl<const G: usize, const U: usize> Heuristics<G, U> {
         gpu.map_or(Some(Distance::Same), |from| self.topology.distance(from, to))
     }
 
-    /// How many tasks use each GPU, or used it last.
+    /// The number of tasks that use each GPU, or used it last.
     fn active_users<Key: Copy + Ord, const K: usize, const N: usize>(&self, pool: &Pool<Key, K, N>) -> [u16; G] {
         let last = self.users.iter().filter_map(|user| user.gpu);
         let first = pool.requests().iter().filter_map(|request| match request.place {

@@ -1,5 +1,5 @@
-//! How long a task will hold a token: the mean of how long it did, by how far it had moved with its data; a farther move is never
-//! predicted to be shorter.
+//! Prediction of the time that a task will hold a token: the mean of its holds, by how far it had moved with its data; a farther
+//! move is never predicted to be shorter.
 //!
 //! A task that comes to another GPU first fetches its state, so its holds are told apart by [`Distance`]. For each distance the
 //! last [`WINDOW`] are kept. A hold that is more than two standard deviations from their mean is not taken up, once there are
@@ -114,8 +114,8 @@ impl History {
         self.by_distance[distance.number()].observe(u32::try_from(hold.0).unwrap_or(u32::MAX));
     }
 
-    /// How long the task will hold a token if it moves `distance` to it; `provisioned` at most. Of two distances the longer one has
-    /// no shorter prediction.
+    /// The time that the task will hold a token if it moves `distance` to it; `provisioned` at most. The longer one of two
+    /// distances has no shorter prediction.
     #[must_use]
     pub fn predict(&self, distance: Distance, provisioned: Nanoseconds) -> Nanoseconds {
         let (shorter, longer) = self.by_distance.split_at(distance.number() + 1);

@@ -28,7 +28,7 @@ pub struct Arrival(pub u64);
 pub struct Waiting {
     /// The client of the command.
     pub client: Client,
-    /// When it arrived.
+    /// The instant of its arrival.
     pub arrival: Arrival,
 }
 

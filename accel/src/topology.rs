@@ -26,7 +26,7 @@ pub enum Distance {
 }
 
 impl Distance {
-    /// How many there are.
+    /// The number of distances.
     pub const COUNT: usize = 4;
 
     /// The one with this [number](Self::number).
@@ -48,7 +48,7 @@ impl Distance {
     }
 }
 
-/// Why GPUs cannot be as described.
+/// The reason why GPUs cannot be as described.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum TopologyError {
     /// There are no GPUs, more than there is room for, or none has a token.
@@ -113,7 +113,7 @@ impl<const G: usize> Topology<G> {
         Ok(Self { gpus, tokens, distances })
     }
 
-    /// How many tokens there are: `k`.
+    /// The number of tokens: `k`.
     #[must_use]
     pub const fn replicas(&self) -> u8 {
         self.gpus * self.tokens
@@ -125,7 +125,7 @@ impl<const G: usize> Topology<G> {
         if replica < self.replicas() { Some(replica / self.tokens) } else { None }
     }
 
-    /// How far it is between two GPUs. `None` if there is no such GPU.
+    /// The distance between two GPUs. `None` if there is no such GPU.
     #[must_use]
     pub fn distance(&self, from: u8, to: u8) -> Option<Distance> {
         let known = from < self.gpus && to < self.gpus;

@@ -43,7 +43,7 @@ pub const GRAIN: Nanoseconds = Nanoseconds(50_000);
 /// Time that comes back.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub struct Refill {
-    /// How much. Zero: none is pending.
+    /// The amount of the refill. Zero: none is pending.
     pub amount: Nanoseconds,
     /// When.
     pub at: Instant,

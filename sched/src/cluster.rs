@@ -99,7 +99,7 @@ impl<const N: usize, const CPUS: usize> Cluster<N, CPUS> {
         self.ready.first().map(|entry| entry.0)
     }
 
-    /// How many CPUs run nothing with an earlier key than `key`.
+    /// The number of CPUs that run nothing with an earlier key than `key`.
     #[must_use]
     pub fn free_behind(&self, key: Key) -> usize {
         let links = self.cpus.iter().map(|cpu| self.links[cpu.index() % CPUS]);
@@ -113,7 +113,7 @@ impl<const N: usize, const CPUS: usize> Cluster<N, CPUS> {
         self.only_cpu().is_some()
     }
 
-    /// How many CPUs there are.
+    /// The number of CPUs.
     #[must_use]
     pub fn cpu_count(&self) -> usize {
         self.cpus.count() as usize

@@ -33,7 +33,7 @@ pub struct Plan {
 /// The needs of a launch for one view.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct ViewPlan {
-    /// Where it begins, a multiple of the size of an element.
+    /// Its beginning, a multiple of the size of an element.
     pub address: u64,
     /// Its bytes.
     pub bytes: u64,

@@ -111,10 +111,10 @@ pub trait Kernel: Arguments {
         true
     }
 
-    /// How many elements it needs of each view, in their order.
+    /// The number of elements that it needs of each view, in their order.
     fn elements(&self) -> <Self::Views<'static> as Views<'static>>::Elements;
 
-    /// How many blocks there are, 1 to [`BLOCKS_MAX`].
+    /// The number of blocks, 1 to [`BLOCKS_MAX`].
     fn blocks(&self) -> u32;
 
     /// Nanoseconds that these blocks take, without the time to start the launch. A function of the arguments alone. The

@@ -257,7 +257,7 @@ pub trait Views<'m>: Copy {
     /// The views of these places of an engine's memory: their addresses and numbers of elements.
     fn of(memory: &'m dyn Memory, places: &[(u64, usize)]) -> Self;
 
-    /// How many elements each has.
+    /// The number of elements of each.
     fn lengths(&self) -> Self::Elements;
 }
 

@@ -48,7 +48,7 @@ pub struct Launch {
     pub kernel: u32,
     /// The first block.
     pub first: u32,
-    /// How many blocks, not 0.
+    /// The number of blocks, not 0.
     pub blocks: u32,
     /// Device addresses of its views, then its arguments, then zeros.
     pub words: [u32; LAUNCH_WORDS],
@@ -256,7 +256,7 @@ impl Command {
             Operation::PeerCopy { source, destination, length } => {
                 Fields { code: PEER_COPY, source, destination, amount: length, ..common }
             }
-            // Is laid out otherwise.
+            // The words of a launch have another layout.
             Operation::Launch(_) => Fields { code: LAUNCH, ..common },
             Operation::Burn { time } => Fields { code: BURN, amount: time, ..common },
         }

@@ -5,7 +5,7 @@
 
 use crate::EngineIndex;
 
-/// Why the device refused a command, or gave it up.
+/// The reason why the device refused a command, or gave it up.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(u8)]
 pub enum FaultKind {

@@ -17,7 +17,7 @@ pub const DEVICES: usize = 8;
 /// Contexts a device has at most, and those for which all pages have places. Context 0 belongs to the driver.
 pub const CONTEXTS: usize = 16;
 
-/// How many contexts a device has.
+/// The number of contexts of a device.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Contexts(u8);
 
@@ -31,7 +31,7 @@ impl Contexts {
         if number >= 2 && number <= CONTEXTS { Some(Self(number as u8)) } else { None }
     }
 
-    /// How many.
+    /// The number itself.
     #[must_use]
     pub const fn number(self) -> usize {
         self.0 as usize
@@ -105,7 +105,7 @@ impl CopyEngines {
         }
     }
 
-    /// How many engines the device has, with the one for execution.
+    /// The number of engines of the device, with the one for execution.
     #[must_use]
     pub const fn engines(self) -> usize {
         1 + self as usize

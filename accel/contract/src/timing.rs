@@ -1,4 +1,4 @@
-//! How long each command takes, but for the blocks of a launch: their kernel says that.
+//! The time of each command, but for the blocks of a launch: their kernel has that.
 //!
 //! The device does real work on real data, but *when* it is done comes from here, so the
 //! same command takes the same time in every run and in every program that asks.
@@ -25,13 +25,13 @@ pub const COPY_BYTE: u64 = 10;
 /// Modelled nanoseconds for each instruction that real work may cost: the rule above.
 pub const INSTRUCTION: u64 = 8;
 
-/// How long after its modelled instant a completion may be announced without being counted
-/// as late: a quarter of the 1 ms grid on which conformance systems compare their traces.
+/// The time after its modelled instant in which a completion may be announced without being counted as late: a quarter of the 1 ms
+/// grid on which conformance systems compare their traces.
 pub const LATE_TOLERANCE: u64 = 250_000;
 
-/// How late [`crate::INJECT_LATE`] makes interrupts.
+/// The lateness of interrupts under [`crate::INJECT_LATE`].
 pub const INJECT_DELAY: u64 = 3_000_000;
-/// How long after one spurious interrupt of [`crate::INJECT_SPURIOUS`] the next comes.
+/// The time from one spurious interrupt of [`crate::INJECT_SPURIOUS`] to the next.
 pub const INJECT_PERIOD: u64 = 100_000;
 
 /// The least time from an interrupt for completions of [shared](crate::CONTEXT_SHARED) contexts to the next one, of all of them

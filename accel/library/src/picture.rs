@@ -141,9 +141,9 @@ fn gradient(above: &[u8], here: &[u8], below: &[u8], out: &mut [u8]) {
 /// The result of [`BlockMatch`].
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Match {
-    /// How far the picture moved to the right, in pixels.
+    /// The movement of the picture to the right, in pixels.
     pub dx: i32,
-    /// How far it moved down.
+    /// The movement down.
     pub dy: i32,
     /// Sum of absolute differences at that displacement.
     pub difference: u32,

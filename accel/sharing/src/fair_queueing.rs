@@ -58,7 +58,7 @@ use crate::policy::{Doorbell, Interception, JoinError, Place, Policy, Reading, R
 use crate::tree::{Tree, Weight};
 use crate::watch::Watch;
 
-/// How many of a member's requests fit into a sample, at least.
+/// The least number of a member's requests that fit into a sample.
 const REQUESTS_IN_SAMPLE: u64 = 8;
 
 /// The source of the policy's knowledge of members' use.
@@ -291,7 +291,7 @@ impl FairQueueing {
             }
     }
 
-    /// How long each member is sampled: at least 8 times the longest mean request of `active` members.
+    /// The time for which each member is sampled: at least 8 times the longest mean request of `active` members.
     fn sample_length(&self, active: Members) -> Nanoseconds {
         let longest = active.iter().filter_map(|member| self.means[member.index()]).max().unwrap_or_default();
         let wanted = Nanoseconds(longest.0.saturating_mul(REQUESTS_IN_SAMPLE));
@@ -383,7 +383,7 @@ impl Window {
         now >= self.ends || self.completed(reading) >= u64::from(parameters.sample_requests)
     }
 
-    /// How many of the announced commands the sample still has room for.
+    /// The number of announced commands that the sample still has room for.
     fn pass(&self, reading: &Reading, parameters: &Parameters) -> u64 {
         let submitted = reading.submitted.saturating_sub(self.mark.submitted);
         let room = u64::from(parameters.sample_requests).saturating_sub(submitted);

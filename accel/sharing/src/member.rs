@@ -1,6 +1,6 @@
 //! Clients of an engine as small numbers, and sets of them.
 
-/// How many members one engine may have.
+/// The number of members that one engine may have.
 pub const MEMBERS: usize = 16;
 
 /// One client of the engine: its context on the device, as a number below [`MEMBERS`].
@@ -52,7 +52,7 @@ impl Members {
         self.0 == 0
     }
 
-    /// How many members are in the set.
+    /// The number of members in the set.
     #[must_use]
     pub const fn len(self) -> usize {
         self.0.count_ones() as usize

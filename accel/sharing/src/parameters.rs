@@ -50,22 +50,22 @@ pub struct ParameterError {
 pub struct Parameters {
     /// The longest time between two steps while a member is backlogged. 4 x 1 ms; 10 us to 1 s.
     pub poll: Nanoseconds,
-    /// How long the holder of a timeslice is alone. 4 x 30 ms; 1 ms to 4 s, and at least `poll`.
+    /// The time for which the holder of a timeslice is alone. 4 x 30 ms; 1 ms to 4 s, and at least `poll`.
     pub slice: Nanoseconds,
-    /// How long each member is sampled, unless its requests are long. 4 x 5 ms; 1 ms to 1 s.
+    /// The time for which each member is sampled, unless its requests are long. 4 x 5 ms; 1 ms to 1 s.
     pub sample: Nanoseconds,
-    /// How long each member is sampled, however long requests are. Ours: 4 x 100 ms; `sample` to 4 s.
+    /// The longest time for which each member is sampled, for requests of any length. Ours: 4 x 100 ms; `sample` to 4 s.
     pub sample_most: Nanoseconds,
     /// The longest time between two steps while a member is sampled. A request's end is known that exactly. Ours: 4 x 250 us;
     /// 10 us to `poll`.
     pub sample_poll: Nanoseconds,
-    /// How many requests are enough of a sample. 32; 1 to 4096.
+    /// The number of requests that are enough of a sample. 32; 1 to 4096.
     pub sample_requests: u32,
-    /// How many times as long as all samples together members run freely. 5; 1 to 100.
+    /// The length of a free run, as a multiple of all samples together. 5; 1 to 100.
     pub free_run: u32,
-    /// How much of an interval a member must be backlogged to set the system time. 90 percent; 1 to 100.
+    /// The part of an interval that a member must be backlogged to set the system time. 90 percent; 1 to 100.
     pub backlogged: u8,
-    /// How long one request may run. Ours: 4 x 1 s; `poll` to 240 s.
+    /// The longest time that one request may run. Ours: 4 x 1 s; `poll` to 240 s.
     pub request_limit: Nanoseconds,
 }
 

@@ -137,7 +137,7 @@ pub enum Doorbell {
     Open,
     /// A store to it comes to the server.
     Trapped {
-        /// How many of the announced commands go on now, oldest first. The client's store is answered when all have gone on.
+        /// The number of announced commands that go on now, oldest first. The client's store is answered when all have gone on.
         pass: u64,
     },
 }
@@ -236,7 +236,7 @@ impl Place {
     pub const FLAT: Place = Place { group: Group::ROOT, weight: Weight::ONE };
 }
 
-/// Why a member cannot join.
+/// The reason why a member cannot join.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum JoinError {
     /// It has joined already.

@@ -28,9 +28,9 @@ use fusee_sched::time::Nanoseconds;
 use crate::member::{MEMBERS, Member, Members};
 use crate::parameters::{Parameter, ParameterError, in_range};
 
-/// How many groups a tree may have, the root included.
+/// The number of groups that a tree may have, the root included.
 pub const GROUPS: usize = 16;
-/// How many nodes a path from the root to a member may have, the member included and the root not.
+/// The number of nodes that a path from the root to a member may have, the member included and the root not.
 pub const LEVELS: usize = 4;
 /// A lead counts in such parts of a nanosecond, so that division by a weight loses less than a nanosecond.
 const PARTS: u64 = 1 << 10;
@@ -50,7 +50,7 @@ impl Group {
     }
 }
 
-/// How many shares a node has, compared with its siblings: 1 to 1024.
+/// The number of shares of a node, compared with its siblings: 1 to 1024.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub struct Weight(u16);
 
@@ -66,7 +66,7 @@ impl Weight {
         in_range(Parameter::Weight, u64::from(shares), 1, PARTS).map(|()| Weight(shares))
     }
 
-    /// How many shares.
+    /// The number of shares.
     #[must_use]
     pub const fn shares(self) -> u64 {
         self.0 as u64
@@ -83,7 +83,7 @@ pub enum Shares {
     Static,
 }
 
-/// Why a group cannot be added.
+/// The reason why a group cannot be added.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum TreeError {
     /// There are [`GROUPS`] already.

@@ -1,4 +1,5 @@
-//! How many blocks a second the engine gets through on this machine: 13 SMs, 16 blocks each, whose times are spread.
+//! Measures the number of blocks a second that the engine gets through on this machine: 13 SMs, 16 blocks each, whose times are
+//! spread.
 //!
 //! `cargo run --release -p fusee-spatial --example blocks`
 

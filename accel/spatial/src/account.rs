@@ -52,7 +52,7 @@ impl Usage {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Counters {
     accounts: [Usage; CONTEXTS + 1],
-    /// How many SMs run or save for each account, and since when its time has been counted in [`Usage::occupied`].
+    /// The number of SMs that run or save for each account, and since when its time has been counted in [`Usage::occupied`].
     occupying: [(u8, u64); CONTEXTS + 1],
     idle: u64,
     draining: u64,

@@ -44,9 +44,9 @@ use crate::table::{Active, CONTEXTS, Context, Key, PLACES_MAX, Place, SMS_MAX, S
 /// The parameters of an engine.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Description {
-    /// How many SMs it has, 1 to [`SMS_MAX`]. The paper's GPU has 13.
+    /// The number of its SMs, 1 to [`SMS_MAX`]. The paper's GPU has 13.
     pub sms: u8,
-    /// How many kernels may be active at a time, 1 to [`PLACES_MAX`]. The paper has as many as SMs.
+    /// The number of kernels that may be active at a time, 1 to [`PLACES_MAX`]. The paper has as many as SMs.
     pub places: u8,
     /// The resources of an SM.
     pub limits: Limits,
@@ -157,7 +157,7 @@ pub trait Host {
     fn ended(&mut self, now: u64, context: Context, work: u64, outcome: Outcome);
 }
 
-/// Why a launch is refused.
+/// The reason why a launch is refused.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum SubmitError {
     /// A launch of the context waits already: its command buffer is full.
@@ -166,7 +166,7 @@ pub enum SubmitError {
     Grid(GridError),
 }
 
-/// Why a decision is not carried out.
+/// The reason why a decision is not carried out.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Refused {
     /// The engine has no such SM.
@@ -425,13 +425,13 @@ impl<P> Engine<P> {
         &self.counters
     }
 
-    /// How many blocks are on `sm`.
+    /// The number of blocks on `sm`.
     #[must_use]
     pub const fn resident(&self, sm: Sm) -> u8 {
         self.sms[sm.index()].resident
     }
 
-    /// How many blocks of the kernel at `place` are preempted.
+    /// The number of preempted blocks of the kernel at `place`.
     #[must_use]
     pub const fn preempted(&self, place: Place) -> u32 {
         self.preempted[place.index()].len()

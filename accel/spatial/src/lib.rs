@@ -5,8 +5,8 @@
 //! memory and its threads allow. A *policy* says which kernel an SM belongs to. A *mechanism* says how an SM changes hands
 //! while blocks are on it: their state is saved to memory, or they run to their end.
 //!
-//! The crate is pure: no register, no clock, no allocation. Time comes in as an argument, in nanoseconds. The same code runs
-//! in the device, in a driver that decides for a device, and in a simulator.
+//! The crate is pure: no register, no clock, no allocation. Time comes in as an argument, in nanoseconds. One code runs in the
+//! device, in a driver that decides for a device, and in a simulator.
 //!
 //! - [`limits`]: the resources of an SM, the needs of a block, the length of a save.
 //! - [`parboil`]: the 24 kernels of the paper's Table 1, as data.

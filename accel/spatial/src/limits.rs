@@ -51,7 +51,7 @@ impl Limits {
         self.registers * REGISTER_BYTES + self.shared[2]
     }
 
-    /// How long an SM is busy to save `bytes` of state, or to restore them, in nanoseconds, rounded up.
+    /// The time that an SM is busy to save `bytes` of state, or to restore them, in nanoseconds, rounded up.
     #[must_use]
     pub const fn transfer_time(&self, bytes: u32) -> u64 {
         (bytes as u64 * NANOSECONDS_PER_SECOND).div_ceil(self.bandwidth)
@@ -130,13 +130,13 @@ impl Fit {
         self.blocks as u32 * self.block_bytes
     }
 
-    /// How long it takes to save so many of the blocks, or to restore them, in nanoseconds, rounded up once for all of them.
+    /// The time to save so many of the blocks, or to restore them, in nanoseconds, rounded up once for all of them.
     #[must_use]
     pub const fn time_of(&self, blocks: u32, limits: &Limits) -> u64 {
         limits.transfer_time(blocks * self.block_bytes)
     }
 
-    /// How long it takes to save a full SM, in nanoseconds, rounded up. A restore takes the same: the paper has no other figure.
+    /// The time to save a full SM, in nanoseconds, rounded up. A restore takes as long: the paper has no other figure.
     #[must_use]
     pub const fn save_time(&self, limits: &Limits) -> u64 {
         self.time_of(self.blocks as u32, limits)
@@ -155,11 +155,11 @@ impl Fit {
 /// The parts of a kernel, and the needs of a block of it. They are equal for all its blocks, and known at launch (section 2.3).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Grid {
-    /// How many blocks there are, at least 1.
+    /// The number of blocks, at least 1.
     pub blocks: u32,
     /// Time of a block on an SM, in nanoseconds: the mean of all blocks. At least 1.
     pub time: u64,
-    /// How far a block's time is off the mean at most, in thousandths of the mean: 0 to 1000.
+    /// The largest distance of a block's time from the mean, in thousandths of the mean: 0 to 1000.
     pub spread: u16,
     /// Says which block takes how long within the spread.
     pub seed: u64,
@@ -169,7 +169,7 @@ pub struct Grid {
     pub shared: u32,
     /// Threads of a block. 0: unknown, and no limit.
     pub threads: u32,
-    /// How many blocks an SM holds, if that is known otherwise. It may be less than the limits allow, not more.
+    /// The number of blocks that an SM holds, if that is known otherwise. It may be less than the limits allow, not more.
     pub blocks_per_sm: Option<u8>,
 }
 
@@ -206,7 +206,7 @@ pub struct Times {
 impl Times {
     pub(crate) const NONE: Times = Times { blocks: 0, mean: 0, amplitude: 0, seed: 0 };
 
-    /// How long `block` takes, in nanoseconds: 1 to [`BLOCK_TIME_MAX`]. `block` is below the number of blocks.
+    /// The time of `block`, in nanoseconds: 1 to [`BLOCK_TIME_MAX`]. `block` is below the number of blocks.
     #[must_use]
     pub const fn of(&self, block: u32) -> u64 {
         let other = self.blocks.wrapping_sub(1).wrapping_sub(block);
@@ -265,14 +265,14 @@ pub enum GridError {
     BlocksPerSm {
         /// The requested number.
         given: u8,
-        /// How many fit.
+        /// The number that fits.
         fitting: u8,
     },
 }
 
 //--- Small things
 
-/// How many blocks that need so much fit into a limit.
+/// The number of blocks with this need that fit into a limit.
 const fn holds(limit: u32, needed: u32) -> u32 {
     match limit.checked_div(needed) {
         Some(blocks) => blocks,

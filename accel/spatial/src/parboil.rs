@@ -5,7 +5,7 @@
 
 use crate::limits::Grid;
 
-/// How long something lasts, in the paper's words.
+/// The length of something, in the paper's words.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Class {
     /// SHORT.
@@ -36,7 +36,7 @@ pub struct Row {
     pub program: Program,
     /// Its name.
     pub kernel: &'static str,
-    /// How often a run launches it.
+    /// The number of its launches in a run.
     pub launches: u32,
     /// Average time of a launch, in nanoseconds.
     pub time: u64,
@@ -54,7 +54,7 @@ pub struct Row {
     pub blocks_per_sm: u8,
     /// The part of an SM's state that these blocks use, in millionths. The paper rounds it to 100 of them.
     pub share: u32,
-    /// How long it takes to save them, in nanoseconds. The paper rounds it to 10 of them.
+    /// The time to save them, in nanoseconds. The paper rounds it to 10 of them.
     pub save_time: u64,
 }
 
@@ -66,13 +66,13 @@ pub struct Row {
 pub enum Reading {
     /// A launch alone on so many SMs takes about the average time. Blocks take some 13 times the table's values.
     Kernel {
-        /// How many SMs the times were measured on: 13.
+        /// The number of SMs on which the times were measured: 13.
         sms: u8,
     },
     /// A launch alone on so many SMs takes the average time, to a nanosecond for each wave of blocks, if its blocks have no
     /// spread.
     Waves {
-        /// How many SMs the times were measured on: 13.
+        /// The number of SMs on which the times were measured: 13.
         sms: u8,
     },
     /// A block takes the time in the table. A launch alone on 13 SMs takes about a 13th of the average time.

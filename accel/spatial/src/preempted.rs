@@ -29,8 +29,8 @@ pub(crate) struct Preempted {
 pub(crate) struct Queue {
     first: u16,
     len: u16,
-    /// How many slots are used: as many as blocks of the kernel fit on all SMs, so that the slots fit into a save area as large
-    /// as the state of all SMs.
+    /// The number of used slots: as many as blocks of the kernel fit on all SMs, so that the slots fit into a save area as large as
+    /// the state of all SMs.
     size: u16,
     blocks: [u32; ENTRIES],
     low: [u32; ENTRIES],

@@ -21,7 +21,7 @@ pub enum Mechanism {
     Drain,
     /// The blocks run on for a while; those that have not ended by then are stopped and saved.
     DrainThenSwitch {
-        /// How long they run on, in nanoseconds.
+        /// The time for which they run on, in nanoseconds.
         limit: u64,
     },
 }
@@ -37,7 +37,7 @@ impl Mechanism {
         }
     }
 
-    /// How long a kernel waits at most for an SM that it may take, in nanoseconds, if it has a place in the active queue.
+    /// The longest time that a kernel waits for an SM that it may take, in nanoseconds, if it has a place in the active queue.
     ///
     /// `save`: the longest save of a full SM, of all kernels that the SM may belong to; a restore takes no longer. `block`: the
     /// longest time of a block of these kernels. The kernel may take the SM from the instant on at which its key is smaller than

@@ -105,7 +105,7 @@ pub struct Active {
     pub key: Key,
     /// Launches are counted when they are submitted. A smaller number is an older launch.
     pub arrival: u64,
-    /// How many SMs it may have by its tokens.
+    /// The number of SMs that it may have by its tokens.
     pub budget: i32,
     /// Tokens that are left: the budget less the SMs that run it and those that are reserved for it. Negative: a debt.
     pub count: i32,
@@ -207,20 +207,20 @@ impl Table {
         self.sms().find_map(|(sm, state)| (state == State::Idle).then_some(sm))
     }
 
-    /// How many SMs run the kernel at `place`.
+    /// The number of SMs that run the kernel at `place`.
     #[must_use]
     pub fn running(&self, place: Place) -> u32 {
         self.sms().filter(|&(_, state)| state == State::Running(place)).count() as u32
     }
 
-    /// How many SMs are reserved for the kernel at `place`.
+    /// The number of SMs that are reserved for the kernel at `place`.
     #[must_use]
     pub fn reserved(&self, place: Place) -> u32 {
         self.sms().filter(|&(_, state)| matches!(state, State::Reserved { next, .. } if next == Some(place))).count()
             as u32
     }
 
-    /// How many SMs the kernel at `place` could fill beyond those that are reserved for it.
+    /// The number of SMs that the kernel at `place` could fill beyond those that are reserved for it.
     #[must_use]
     pub fn wanted(&self, place: Place) -> u32 {
         self.fillable(place).saturating_sub(self.fetched(place))

@@ -29,7 +29,7 @@ pub enum Shares {
     /// Equal sharing among so many processes: the SMs divided by the processes. The remaining SMs go, one each, to kernels in the
     /// order of arrival, as long as no active kernel has them.
     Equal {
-        /// How many processes share the engine. 0 counts as 1.
+        /// The number of processes that share the engine. 0 counts as 1.
         processes: u8,
     },
 }

@@ -1,4 +1,4 @@
-//! How long a job can be pi-blocked: coarse bounds for engine locks and tokens, suspension-oblivious.
+//! The blocking of jobs: coarse bounds on their pi-blocking by engine locks and tokens, suspension-oblivious.
 //!
 //! ```text
 //! 1. holds of engines     -> how long a job is blocked by engines
@@ -80,7 +80,7 @@ pub enum On {
 pub struct Part {
     /// The lock or server of the wait.
     pub on: On,
-    /// How long in all.
+    /// Its length in all.
     pub span: Nanoseconds,
     /// The task that accounts for most of it.
     pub largest: usize,
@@ -91,15 +91,15 @@ pub struct Part {
 pub struct Blocked {
     /// Its requests.
     pub requests: u32,
-    /// How long its own operations keep it suspended, at most: part of its execution (4.1).
+    /// The longest time that its own operations keep it suspended: part of its execution (4.1).
     pub operations: Nanoseconds,
-    /// How long engines work for it in services of its own requests: part of its operations.
+    /// The time that engines work for it in services of its own requests: part of its operations.
     pub served: Nanoseconds,
-    /// How long it suspends itself otherwise: part of its execution, too.
+    /// The time that it suspends itself otherwise: part of its execution, too.
     pub suspends: Nanoseconds,
     /// CPU time that servers take from its budget for its own requests.
     pub services: Nanoseconds,
-    /// How long it is pi-blocked, at most.
+    /// The longest time that it is pi-blocked.
     pub blocking: Nanoseconds,
     /// CPU time that others may take from its budget while it waits for them.
     pub lends: Nanoseconds,
@@ -112,14 +112,14 @@ pub struct Blocked {
     pub sections: Vec<(usize, Nanoseconds)>,
 }
 
-/// Why there are no bounds.
+/// The reason why there are no bounds.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Unbounded {
     /// All holds of an engine, or of the tokens of a pool, take longer than there is time.
     Overcommitted {
         /// The engine or the pool.
         on: On,
-        /// How much of the time of one they take, more than all there are have: in thousandths, rounded up.
+        /// The part of the time of one that they take, more than all there are have: in thousandths, rounded up.
         per_mille: u64,
         /// The task that takes most, and how much that is.
         largest: (usize, u64),
@@ -159,7 +159,7 @@ impl std::error::Error for Unbounded {}
 
 //--- The bounds
 
-/// How often blocking and response times are computed before giving up.
+/// The number of times that blocking and response times are computed before giving up.
 const ROUNDS: usize = 1_000;
 
 /// Analyses `cluster` with these locks: its report, and how each task is blocked.
@@ -179,7 +179,7 @@ pub fn analyse(cluster: &Cluster, overheads: &Overheads, locks: &Locks) -> Resul
         return Ok((report, blocked));
     }
     if report.bounded == Some(false) {
-        // How long holds are preempted is not known, nor whether budgets last.
+        // The preemptions of holds are not known, nor whether budgets last.
         return Ok((report.without_bounds(), blocked));
     }
     drawn::add_preemptions(cluster, overheads, locks, &report, &mut blocked)?;
@@ -221,7 +221,7 @@ fn settle(cluster: &Cluster, overheads: &Overheads, locks: &Locks) -> Result<(Re
 }
 
 impl Blocked {
-    /// As the tests want it.
+    /// The costs of its locks, as the tests want them.
     #[must_use]
     pub fn locking(&self) -> Locking {
         let operations = if self.drawn > Nanoseconds::ZERO { Nanoseconds::ZERO } else { self.operations };
@@ -244,7 +244,7 @@ impl Engine {
         plus(plus(self.operation(user)?, section(overheads, user.hold.cpu)?)?, self.shared.take_back)
     }
 
-    /// How long one operation of `user` takes, with bottom halves of others before its own (4.48, 4.50).
+    /// The time of one operation of `user`, with bottom halves of others before its own (4.48, 4.50).
     fn operation(&self, user: &User) -> Result<Nanoseconds, Unbounded> {
         match user.hold.operation {
             Nanoseconds::ZERO => Ok(Nanoseconds::ZERO),
@@ -257,7 +257,7 @@ impl Engine {
         plus(plus(self.completion, self.others)?, self.reset)
     }
 
-    /// How long all operations of a job of `user` take.
+    /// The time of all operations of a job of `user`.
     fn operations(&self, user: &User) -> Result<Nanoseconds, Unbounded> {
         match user.hold.operation {
             Nanoseconds::ZERO => Ok(Nanoseconds::ZERO),
@@ -265,7 +265,7 @@ impl Engine {
         }
     }
 
-    /// How long a job of `user` holds it in sum.
+    /// The time that a job of `user` holds it in sum.
     fn lengths(&self, user: &User, overheads: &Overheads) -> Result<Nanoseconds, Unbounded> {
         plus(self.operations(user)?, times(user.times.into(), section(overheads, user.hold.cpu)?)?)
     }
@@ -642,7 +642,7 @@ impl Study<'_> {
         }
     }
 
-    /// How long all requests of a job of `user` are blocked by holds of the engine at `index`.
+    /// The time that all requests of a job of `user` are blocked by holds of the engine at `index`.
     ///
     /// - FIFO: each request waits for one hold of each other user; of `rho - 1` of them, if no more than `rho` jobs can
     ///   want the engine at the same time. Eq. 4.7 and 4.10, which print the longest hold `rho - 1` times; those of
@@ -673,7 +673,7 @@ impl Study<'_> {
             Order::Fifo => {
                 total.add_longest(&others, ahead, user.times.into())?;
             }
-            // How often it is kept from the engine on several CPUs is not counted.
+            // The number of times that it is kept from the engine on several CPUs is not counted.
             Order::Preemptive if self.cluster.cpus() > 1 && !others.is_empty() => {
                 return Err(Unbounded::NoBound(On::Engine(index)));
             }
@@ -742,9 +742,9 @@ impl Study<'_> {
         counted.collect()
     }
 
-    /// How long the time is in which jobs of `other` are released that are pending at some instant within a job of `task`, and do not have a later priority point.
-    /// `None`: all jobs of `other` come first. The earliest of them is released its response time before that job, the latest one after it by as much as its own
-    /// point comes sooner after its release.
+    /// The length of the interval of releases of jobs of `other` that are pending at some instant within a job of `task`, and do
+    /// not have a later priority point. `None`: all jobs of `other` come first. The earliest of them is released its response time
+    /// before that job, the latest one after it by as much as its own point comes sooner after its release.
     fn earlier(&self, task: usize, other: usize) -> Option<Nanoseconds> {
         let (cluster, scheduled) = (self.cluster, self.cluster.scheduled());
         let point = |task: usize| cluster.policy().priority_point(&scheduled[task].parameters(cluster.cpus()));
@@ -758,7 +758,7 @@ impl Study<'_> {
         }
     }
 
-    /// How long each user of `pool` has its token, and how long it computes in that: phases 1 and 2, eq. 4.5.
+    /// The time that each user of `pool` has its token, and the time that it computes in that: phases 1 and 2, eq. 4.5.
     fn sections(&self, pool: &Pool) -> Result<Vec<Wait>, Unbounded> {
         let one = |one: &Section| {
             let mut cpus = vec![(None, section(self.overheads, one.cpu)?)];
@@ -778,7 +778,8 @@ impl Study<'_> {
         pool.sections.iter().map(one).collect()
     }
 
-    /// How long the request of a job of `task` for a token of the pool at `index`, of which these are the sections, is blocked: phase 3.
+    /// The time that the request of a job of `task` for a token of the pool at `index`, which has these sections, is blocked: phase
+    /// 3.
     ///
     /// - k-FMLP: eq. 2.31, with the longest sections of as many tasks (4.35, 4.38) in place of the longest so many times;
     ///   2.32 where the shortest queue is one of lengths.
@@ -868,7 +869,7 @@ impl Study<'_> {
         total.add_longest(&ahead, ahead.len() / usize::from(replicas.max(1)), 1)
     }
 
-    /// How long a job of `task` is blocked as a donor because of `pool`: as long as a request of another task of its cluster
+    /// The time that a job of `task` is blocked as a donor because of `pool`: as long as a request of another task of its cluster
     /// takes, its wait and its section (eq. 2.37, 4.42).
     fn donation(&self, pool: &Pool, task: usize) -> Result<Total, Unbounded> {
         let mut longest = Total::default();

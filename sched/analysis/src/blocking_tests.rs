@@ -56,7 +56,7 @@ fn by_arrival_each_request_waits_for_one_hold_of_each_other() {
     }
 }
 
-/// Of three operations one takes 9, and all of them 12: others wait for the longest, and the job for all.
+/// One of three operations takes 9, and all of them 12: others wait for the longest, and the job for all.
 #[test]
 fn operations_of_different_lengths_count_for_their_sum_and_for_the_longest() {
     let uneven = User { operations: Nanoseconds(12), ..user(0, 3, 1, 9) };
@@ -327,7 +327,7 @@ fn what_cannot_be_bounded_says_why() {
     let long = engines(&[engine(Order::Fifo, &[user(0, 3, 0, 200), user(1, 1, 1, 500)])]);
     let over = Unbounded::Overcommitted { on: On::Engine(0), per_mille: 1_101, largest: (0, 600) };
     assert_eq!(refused(&cluster(1, &[(10, 1_000); 2]), &long), over);
-    // Of two engines of a group each can be held for half of that; two tokens can be held for 600 + 500 + 1.
+    // Each of two engines of a group can be held for half of that; two tokens can be held for 600 + 500 + 1.
     let group = engines(&[Engine { is_group: true, ..long.engines[0].clone() }]);
     let too_long = |cluster: &Cluster, locks: &Locks| {
         let (report, blocked) = analyse(cluster, &Overheads::default(), locks).unwrap();

@@ -67,7 +67,7 @@ use crate::utilisation::{Utilisations, greatest_common_divisor};
 pub struct Compliant {
     /// The fixed point `s`.
     pub fixed_point: BigRational,
-    /// Of it, the work carried in: `G(s)`.
+    /// The part of it that is the work carried in: `G(s)`.
     pub carried_in: BigRational,
     /// The relative priority points used, `m y_i`, none below zero.
     pub points: Vec<i128>,

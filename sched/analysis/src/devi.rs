@@ -27,7 +27,7 @@ use crate::plus;
 use crate::task::Cluster;
 use crate::utilisation::Utilisations;
 
-/// Why the bound says nothing of a cluster.
+/// The reason why the bound does not apply to a cluster.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum DoesNotApply {
     /// It is not scheduled by EDF.

@@ -1,4 +1,4 @@
-//! How long a task is preempted at most, for budgets that pay for engines.
+//! The longest preemption of a task, for budgets that pay for engines.
 //!
 //! Such a budget pays for each hold from the grant until the engine is idle, so for the holder's preemptions, too. While the
 //! reservation that a job runs on could run and does not, all CPUs run reservations with earlier keys. Jobs of each other task that

@@ -68,11 +68,11 @@ use fusee_sched::time::Nanoseconds;
 use crate::task::{Cluster, Task};
 use crate::uniprocessor::{Response, Unanswered};
 
-/// How many tasks one analysis may look at: some tens of milliseconds of the host's time.
+/// The number of tasks that one analysis may look at: some tens of milliseconds of the host's time.
 const LOOKS: u64 = 1 << 21;
 
-/// How often delays and bounds are computed from each other. Bounds that grow after that are given up, one by one: those tasks have
-/// the delays that are known from elsewhere, which only makes the others' bounds longer.
+/// The number of times that delays and bounds are computed from each other. Bounds that grow after that are given up, one by one:
+/// those tasks have the delays that are known from elsewhere, which only makes the others' bounds longer.
 const ROUNDS: usize = 40;
 
 /// A bound on the response time of each task that has one by interference, up to its period.

@@ -11,7 +11,7 @@ use fusee_sched::time::Nanoseconds;
 pub struct Hold {
     /// CPU time of it.
     pub cpu: Nanoseconds,
-    /// How long the engine works, and the task may be suspended.
+    /// The time that the engine works, and the task may be suspended.
     pub operation: Nanoseconds,
 }
 
@@ -20,11 +20,11 @@ pub struct Hold {
 pub struct User {
     /// Below the number of the cluster's tasks: that task. Others, of other classes or [`Abroad`], have any number above.
     pub task: usize,
-    /// How often a job holds it, at most.
+    /// The largest number of holds in a job.
     pub times: u32,
     /// For how long.
     pub hold: Hold,
-    /// How long the engine works in all holds of a job together: at most `times` the longest operation.
+    /// The time that the engine works in all holds of a job together: at most `times` the longest operation.
     pub operations: Nanoseconds,
 }
 
@@ -70,7 +70,7 @@ pub struct Engine {
     /// The time of the ends of other operations that its driver may serve first: of as many other engines of its device as can work
     /// at the same time.
     pub others: Nanoseconds,
-    /// How much longer a hold is if the engine hangs and is reset; zero: that is not expected.
+    /// The additional time of a hold if the engine hangs and is reset; zero: that is not expected.
     pub reset: Nanoseconds,
     /// Clients without its lock, if there are some.
     pub shared: Shared,
@@ -85,7 +85,7 @@ pub struct Shared {
     /// The time from a request for the engine, if no other job holds or wants it, until no command of these clients runs: each hold
     /// is longer by that. The budget of its job does not pay for it.
     pub take_back: Nanoseconds,
-    /// How often the driver of the device serves their completions, at most; zero: never.
+    /// The shortest time between two services of their completions by the driver of the device; zero: there are none.
     pub period: Nanoseconds,
     /// The driver's time for each service of their completions. A job that waits for the driver pays for it.
     pub notice: Nanoseconds,
@@ -154,7 +154,7 @@ pub struct Locks {
     pub covering: Vec<usize>,
     /// The servers that its tasks call, and those that these call.
     pub servers: Vec<Server>,
-    /// How long a job of each of the cluster's tasks suspends itself at most, operations apart; tasks without an entry do not.
+    /// The longest time that a job of each of the cluster's tasks suspends itself, operations apart; tasks without an entry do not.
     pub suspends: Vec<Nanoseconds>,
     /// Tasks that may have the priority of others while they call a server: tasks whose signals others wait for.
     pub signallers: Vec<usize>,

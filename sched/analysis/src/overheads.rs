@@ -68,13 +68,13 @@ pub struct Overheads {
 pub struct Locking {
     /// Requests of each job.
     pub requests: u32,
-    /// How long a job is suspended for its own operations of engines, at most.
+    /// The longest time that a job is suspended for its own operations of engines.
     pub operations: Nanoseconds,
-    /// How long a job can be blocked in all, with critical sections as long as [`Overheads::section`] says.
+    /// The longest time that a job can be blocked in all, with critical sections as long as those of [`Overheads::section`].
     pub blocking: Nanoseconds,
 }
 
-/// Why a task cannot pay for the kernel. Tasks are counted from zero.
+/// The reason why a task cannot pay for the kernel. Tasks are counted from zero.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Infeasible {
     /// Interrupts leave no time for any task.
@@ -138,7 +138,7 @@ impl Overheads {
         })
     }
 
-    /// How long a critical section of `length` can keep others waiting, if its holder can be preempted.
+    /// The time that a critical section of `length` can keep others waiting, if its holder can be preempted.
     ///
     /// # Source
     /// Elliott 2015, eq. 2.47.
@@ -179,8 +179,8 @@ fn sum(terms: &[(u64, Nanoseconds)]) -> Nanoseconds {
     spans.fold(Nanoseconds::ZERO, |sum, span| sum + span)
 }
 
-/// How much `all` takes at once at most, and its share of a CPU: of an interval of length t with n = ceil((t + jitter) / period)
-/// spans at most, n * span <= t * span / period + span + jitter * span / period.
+/// The most that `all` takes at once, and its share of a CPU: in an interval of length t with n = ceil((t + jitter) / period) spans
+/// at most, n * span <= t * span / period + span + jitter * span / period.
 fn above(all: &[Above]) -> (BigRational, BigRational) {
     let mut sum = (BigRational::zero(), BigRational::zero());
     for one in all {

@@ -9,7 +9,7 @@
 //! | global EDF | densities |
 //! | global EDF and FL | compliant-vector analysis with lateness of at most zero; response times by interference |
 //! | global fixed priorities | response times by interference, with limited carry-in |
-//! | engines alone | what others execute in a window |
+//! | engines alone | the execution of others in a window |
 //!
 //! With engines and blocking all of these are sufficient only.
 
@@ -211,7 +211,7 @@ pub enum Hard {
     NotProved(Reason),
 }
 
-/// Why a task may not be called hard.
+/// The reason why a task may not be called hard.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Reason {
     /// Some run misses its deadline: the test is exact.

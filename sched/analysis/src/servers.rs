@@ -1,4 +1,4 @@
-//! How long calls keep jobs waiting: servers as resources that several tasks use one by one.
+//! The time that calls keep jobs waiting: servers as resources that several tasks use one by one.
 //!
 //! A server answers one request before it receives the next, and waits for nothing but the calls that it makes itself. Its
 //! *service* is the CPU time of one request. A job's own services are executed on its own budget, so they are part of its execution;
@@ -62,7 +62,7 @@ use crate::blocking::{Unbounded, plus, times};
 pub struct Caller {
     /// As in [`crate::blocking::User`].
     pub task: usize,
-    /// How often a job does so.
+    /// The number of its calls in a job.
     pub times: u32,
     /// The period and the longest response time of a caller in another cluster that has jobs; the response time is assumed.
     pub jobs: Option<(Nanoseconds, Nanoseconds)>,
@@ -75,7 +75,7 @@ pub struct Server {
     pub task: Option<usize>,
     /// CPU time of the longest service with its holds of engines, without the calls that it makes meanwhile.
     pub service: Nanoseconds,
-    /// How much longer a service takes that is executed in another cluster: until that boosts it again.
+    /// The additional time of a service that is executed in another cluster: until that boosts it again.
     pub elsewhere: Nanoseconds,
     /// The servers that it calls in one service, and how often.
     pub calls: Vec<(usize, u32)>,
@@ -90,9 +90,9 @@ pub struct Server {
 /// How a service is suspended for engines and tokens.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Held {
-    /// How often it asks for one.
+    /// The number of its requests for one.
     pub requests: u32,
-    /// How long they work for it.
+    /// The time that they work for it.
     pub operations: Nanoseconds,
     /// The longest wait for the holds of others.
     pub waits: Nanoseconds,
@@ -106,7 +106,7 @@ pub(crate) struct Held {
 pub(crate) struct Calls<'a> {
     servers: &'a [Server],
     held: Vec<Held>,
-    /// How long a request is in service at most.
+    /// The longest time that a request is in service.
     full: Vec<Nanoseconds>,
     /// CPU time of that.
     cpu: Vec<Nanoseconds>,
@@ -140,7 +140,7 @@ impl<'a> Calls<'a> {
         Ok(calls)
     }
 
-    /// How many requests each server gets from one job of `task`, directly and through others.
+    /// The number of requests that each server gets from one job of `task`, directly and through others.
     pub(crate) fn requests(&self, task: usize) -> Result<Vec<u64>, Unbounded> {
         let mut requests = vec![0u64; self.servers.len()];
         for at in &self.order {
@@ -174,7 +174,7 @@ impl<'a> Calls<'a> {
         self.direct[index] > 1
     }
 
-    /// How long a request of the server at `index` keeps others waiting, and the CPU time of that.
+    /// The time that a request of the server at `index` keeps others waiting, and the CPU time of that.
     pub(crate) fn full(&self, index: usize) -> (Nanoseconds, Nanoseconds) {
         (self.full[index], self.cpu[index])
     }

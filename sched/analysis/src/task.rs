@@ -38,7 +38,7 @@ impl Task {
 /// Work that comes before all tasks of a cluster, on one of its CPUs at a time: a server that is boosted.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Above {
-    /// How long in each period, at most.
+    /// The longest time in each period.
     pub span: Nanoseconds,
     /// The period, above zero.
     pub period: Nanoseconds,
@@ -163,7 +163,7 @@ impl Cluster {
     }
 }
 
-/// Why something is no cluster. Tasks are counted from zero.
+/// The reason why something is no cluster. Tasks are counted from zero.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Nonsense {
     /// No CPUs.

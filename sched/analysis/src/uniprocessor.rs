@@ -18,13 +18,13 @@ use num_traits::{ToPrimitive, Zero};
 use crate::task::Task;
 use crate::utilisation::Utilisations;
 
-/// How many tasks one question may look at: a fraction of a second of the host's time.
+/// The number of tasks that one question may look at: a fraction of a second of the host's time.
 pub const LOOKS: u64 = 1 << 23;
 
 /// Spans beyond it are not searched: 2^62 ns. Below it no product of this module overflows.
 const HORIZON: u64 = 1 << 62;
 
-/// Why there is no answer.
+/// The reason why there is no answer.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Unanswered {
     /// There is none: the work never ends.
@@ -232,7 +232,7 @@ fn busy_period(tasks: &[Task], looks: &mut Looks) -> Result<u64, Unanswered> {
     looks.fixed_point(tasks, all(1), all)
 }
 
-/// How many more tasks may be looked at.
+/// The number of further tasks that may be looked at.
 struct Looks(u64);
 
 impl Looks {

@@ -23,7 +23,7 @@ use fusee_sched::time::Nanoseconds;
 
 use crate::task::Cluster;
 
-/// How often all are computed before giving up.
+/// The number of times that all are computed before giving up.
 const ROUNDS: usize = 10_000;
 
 /// The response time of each task, if all have one. `executing` is the cluster with the execution of jobs, `whole` with their

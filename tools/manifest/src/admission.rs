@@ -309,7 +309,7 @@ impl Study {
     /// Analyses the cluster, on a kernel with these costs.
     ///
     /// # Errors
-    /// Why there are no bounds.
+    /// The reason why there are no bounds.
     pub fn analyse(&self, overheads: &Overheads) -> Result<(Report, Vec<Blocked>), Unbounded> {
         let (mut report, blocked) = blocking::analyse(&self.cluster, overheads, &self.locks)?;
         let comes_early =
@@ -383,7 +383,7 @@ impl Study {
         format!("{own} of budget, {operations} of operations, {waiting} of blocking{first}")
     }
 
-    /// Why the cluster called `cluster` has no bounds.
+    /// The complaint that the cluster called `cluster` has no bounds.
     #[must_use]
     pub fn unbounded(&self, cluster: &str, why: &Unbounded) -> Reason {
         match why {
@@ -544,7 +544,7 @@ fn users_of(system: &Resolved, pool: usize) -> impl Iterator<Item = usize> {
     handles.map(|handle| handle.task as usize)
 }
 
-/// Why waiting for `lock` is not bounded: `task` does not say how long it uses it.
+/// The complaint that waiting for `lock` is not bounded: `task` does not declare how long it uses it.
 fn is_silent(system: &Resolved, task: usize, lock: &str) -> String {
     format!("`{}` does not say how long it uses {lock}", system.tasks[task].name)
 }

@@ -146,12 +146,12 @@ pub struct Console {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cpus {
-    /// How many there are.
+    /// The number of CPUs.
     pub count: u32,
     /// Numbers of Arm's errata that the compiler and the linker keep away from: 835769, 843419.
     #[serde(default)]
     pub errata: Vec<u32>,
-    /// How many of them share an affinity 1.
+    /// The number of them that share an affinity 1.
     pub per_cluster: u32,
     /// How all but the first are started.
     pub start: Start,
@@ -191,7 +191,7 @@ pub struct BoardDevice {
     pub kind: DeviceKind,
     /// Its first physical address.
     pub at: u64,
-    /// How many bytes its registers take, in whole pages.
+    /// The bytes of its registers, in whole pages.
     pub bytes: Bytes,
     /// Its interrupt, if it has one.
     pub line: Option<u32>,
@@ -199,7 +199,7 @@ pub struct BoardDevice {
     pub stream: Option<u32>,
     /// The first physical address of a processor's own memory, where it begins.
     pub memory: Option<u64>,
-    /// How many bytes of memory that is.
+    /// The bytes of that memory.
     pub memory_bytes: Option<Bytes>,
     /// Whether its driver can make it the engine of an accelerator, as a processor can be one.
     #[serde(default)]

@@ -57,7 +57,7 @@ pub use schema::{Arbiter, Panic, Profile};
 /// A manifest without mistakes.
 #[derive(Clone, Debug)]
 pub struct Manifest {
-    /// Where it was read from.
+    /// The file that it was read from.
     pub file: PathBuf,
     /// The text of the manifest.
     pub text: String,
@@ -126,7 +126,7 @@ impl Manifest {
             resolve::read_times(&mut file, folder);
             resolve::resolve(&file, graphs).map(|system| (file, system))
         };
-        // How many frames objects need follows from how late nodes are if nobody waits for one.
+        // The number of frames of objects follows from the lateness of nodes if no node waits for one.
         let first = whole(file.clone(), &BTreeMap::new());
         let first =
             if names.is_empty() { first } else { Err(first.err().into_iter().flatten().chain(names).collect()) };

@@ -10,8 +10,8 @@ use serde::de::{Deserializer, Error, MapAccess, Visitor};
 #[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
 pub struct Time(pub u64);
 
-/// How long an engine works in a hold: a time, or a launch of a kernel whose time was measured,
-/// `{ kernel = "median", blocks = 12 }`.
+/// The time that an engine works in a hold: a time, or a launch of a kernel whose time was measured, `{ kernel = "median", blocks =
+/// 12 }`.
 #[derive(Clone, Debug)]
 pub enum Operation {
     /// A time.
@@ -95,7 +95,7 @@ impl fmt::Display for Bytes {
     }
 }
 
-/// Why `text` is not `wanted`.
+/// The reason why `text` is not `wanted`.
 fn wrong<E: Error>(text: &str, units: &[(&str, u64)], wanted: &dyn serde::de::Expected) -> E {
     match without_point(text, units) {
         Some(better) => E::custom(format!("`{text}` is not a whole number: write \"{better}\"")),

@@ -132,7 +132,8 @@ pub struct Resolved {
     pub sections: Vec<(usize, usize, Nanoseconds)>,
     /// For each task how long a job suspends itself at most, operations apart.
     pub suspends: Vec<Nanoseconds>,
-    /// For each task whether others may rely on what it declares: it is hard, so its own proof rests on it, or the manifest trusts it.
+    /// For each task whether others may rely on its declarations: it is hard, so its own proof rests on them, or the manifest
+    /// trusts it.
     pub keeps_word: Vec<bool>,
     /// The tasks that declare how often they call, or wait for requests: task, endpoint, times.
     pub calls: Vec<(usize, usize, u32)>,
@@ -264,11 +265,11 @@ pub struct Device {
     pub status: u64,
     /// Physical address of the first doorbell page.
     pub doorbells: u64,
-    /// How many copy engines it has.
+    /// The number of its copy engines.
     pub copy_engines: CopyEngines,
     /// Whether its execution engine can do operations block by block.
     pub preemptible: bool,
-    /// How many contexts it has.
+    /// The number of its contexts.
     pub size: Contexts,
     /// The rule for the next command on an engine, among clients without its lock.
     pub arbiter: schema::Arbiter,

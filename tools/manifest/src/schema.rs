@@ -98,7 +98,7 @@ pub struct System {
     #[serde(default)]
     pub admission: Admission,
     pub panic: Option<Spanned<Panic>>,
-    /// How far devices are from each other: percent of the time over a near way.
+    /// The distances between devices: percent of the time over a near way.
     pub distance: Option<Spanned<Vec<Vec<Spanned<u32>>>>>,
 }
 
@@ -157,7 +157,7 @@ pub struct Task {
     pub script: Option<Vec<Spanned<String>>>,
     /// The script that the simulator runs in place of `binary`: the task's operations and their times.
     pub model: Option<Vec<Spanned<String>>>,
-    /// How many such tasks there are: `name1`, `name2` and so on.
+    /// The number of such tasks: `name1`, `name2` and so on.
     pub copies: Option<Spanned<u32>>,
     pub cluster: Option<Spanned<String>>,
     pub class: Option<Spanned<Class>>,
@@ -170,7 +170,7 @@ pub struct Task {
     pub overrun: Option<Spanned<Overrun>>,
     pub budget_covers: Option<Spanned<Covers>>,
     pub backlog: Option<Spanned<u32>>,
-    /// How long a job suspends itself, in sum: by sleeping, and by waiting for notifications.
+    /// The time that a job suspends itself, in sum: by sleeping, and by waiting for notifications.
     pub suspends: Option<Spanned<Time>>,
     /// Hard tasks may rely on the task's declarations, though nothing enforces them.
     #[serde(default)]
@@ -199,7 +199,7 @@ pub struct Task {
     pub restart: Option<Spanned<Restart>>,
     /// It begins when another task starts it.
     pub dormant: Option<Spanned<bool>>,
-    /// Where it stands among the clients of an engine that it uses without the lock, by handle.
+    /// The place of the task among the clients of an engine that it uses without the lock, by handle.
     #[serde(default)]
     pub shares: Named<Share>,
 }
@@ -243,7 +243,7 @@ pub enum RestartName {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RestartLimits {
-    /// How many further lives in each interval of `within`; not said: any number.
+    /// The number of further lives in each interval of `within`; without the key: any number.
     pub at_most: Option<u32>,
     pub within: Option<Time>,
     /// From its end to its next life, at first; it doubles with each further end within `within`,
@@ -272,7 +272,7 @@ pub struct Use {
     pub operations: Option<Spanned<Time>>,
     /// Commands of one hold, at most.
     pub commands: Option<Spanned<u32>>,
-    /// How long one block of them takes on an SM, at most.
+    /// The longest time of one block of them on an SM.
     pub block: Option<Spanned<Time>>,
     /// The handle of the pool whose token the task has with it.
     pub within: Option<Spanned<String>>,
@@ -388,18 +388,18 @@ pub struct Device {
     pub copy_engines: Option<Spanned<usize>>,
     #[serde(default)]
     pub preemptible: bool,
-    /// How many contexts it has, the driver's included.
+    /// The number of its contexts, the driver's included.
     pub contexts: Option<Spanned<usize>>,
     /// The rule for the next command on an engine, among clients without its lock.
     pub arbiter: Option<Spanned<Arbiter>>,
     /// The weights of tasks, where the choice is by weight.
     #[serde(default)]
     pub weights: Named<Spanned<u32>>,
-    /// How much longer a command takes after one of another context.
+    /// The additional time of a command after one of another context.
     pub switch: Option<Spanned<Time>>,
     /// Whether the device counts the work of each context.
     pub counters: Option<Spanned<bool>>,
-    /// How many SMs its execution engine has,
+    /// The number of SMs of its execution engine.
     pub sms: Option<Spanned<u32>>,
     /// how they are taken from one command for another,
     pub preemption: Option<Spanned<Preemption>>,
@@ -540,7 +540,7 @@ pub struct GraphObject {
     /// The graph's device reads or writes it.
     #[serde(default)]
     pub on_device: Option<Spanned<bool>>,
-    /// How many jobs of the writer may be under way.
+    /// The number of jobs of the writer that may be under way.
     pub replicas: Option<Spanned<u32>>,
     /// Its writer does not wait for readers that are late: they lose frames.
     pub overwrite: Option<Spanned<bool>>,
@@ -595,7 +595,7 @@ pub struct Pool {
     pub devices: Option<Spanned<Vec<Spanned<String>>>>,
     #[serde(default)]
     pub advice: Option<Spanned<Advice>>,
-    /// How long after its grant a token is taken away.
+    /// The time after its grant when a token is taken away.
     pub watchdog: Option<Spanned<Time>>,
 }
 
@@ -617,7 +617,7 @@ pub enum Advice {
     Random,
 }
 
-/// How many requests the queue of one token holds at most.
+/// The largest number of requests in the queue of one token.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
 #[serde(untagged, expecting = "a limit is a number, \"r2dglp\", \"unlimited\" or \"ck-omlp\"")]
 pub enum Limit {

@@ -31,7 +31,7 @@ pub struct KernelTime {
     pub identity: u32,
     /// The class.
     pub class: u32,
-    /// How many launches were measured.
+    /// The number of measured launches.
     pub launches: u32,
     /// The longest that a block ran for.
     pub longest: Time,

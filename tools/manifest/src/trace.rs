@@ -26,7 +26,7 @@ pub struct Trace {
     pub lost: u64,
 }
 
-/// Why bytes are not a trace.
+/// The reason why bytes are not a trace.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum TraceError {
     /// Ring `0`'s header lacks the magic word. A CPU that never came up leaves zeros, which is no error.

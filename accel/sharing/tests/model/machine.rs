@@ -27,7 +27,7 @@ pub struct Load {
     pub depth: usize,
     /// Pause between a completion and the next command.
     pub pause: u64,
-    /// When it begins.
+    /// The instant when it begins.
     pub begins: u64,
     /// It has a context, and never sends anything.
     pub silent: bool,
@@ -80,7 +80,7 @@ struct Client {
 pub struct Outcome {
     pub commands: u64,
     pub busy: u64,
-    /// How many times slower than alone on a device without a server.
+    /// The slowdown against a device alone without a server, as a factor.
     pub slowdown: f64,
 }
 

@@ -62,7 +62,7 @@ pub struct Setting {
 }
 
 impl Setting {
-    /// How many blocks of a grid fit on all SMs.
+    /// The number of blocks of a grid that fit on all SMs.
     pub fn slots(&self, grid: &Grid) -> u16 {
         let fit = self.description.limits.fit(grid).expect("random grids fit");
         u16::from(fit.blocks) * u16::from(self.description.sms)

@@ -36,7 +36,7 @@ struct World {
     tokens: [u16; CONTEXTS],
     /// Nanoseconds of all blocks that were launched, of each context.
     launched: [u64; CONTEXTS],
-    /// How long the first kernel was kept waiting at most, in parts of the bound: for the report.
+    /// The longest wait of the first kernel, in parts of the bound: for the report.
     tightest: f64,
 }
 

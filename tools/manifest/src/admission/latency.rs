@@ -29,7 +29,7 @@ pub struct Latencies {
     pub longest: Option<Path>,
     /// Paths along edges without initial tokens, from the source to nodes where they end: the longest 16, the longest first.
     pub paths: Vec<Path>,
-    /// Why there are no bounds.
+    /// The reason why there are no bounds.
     pub why_not: Option<String>,
     /// The reason why the bounds rest on tasks that are no nodes, and that nothing enforces, if they do.
     pub unenforced: Option<String>,
@@ -189,7 +189,7 @@ fn paths(graph: &Graph, timings: &[Timing], nodes: &[Lateness], source: u64) -> 
     found
 }
 
-/// How many replicas each object needs so that its writer never waits for a reader.
+/// The number of replicas of each object with which its writer never waits for a reader.
 pub(crate) fn replicas(system: &Resolved) -> Replicas {
     let mut all = Replicas::new();
     for (graph, found) in system.graphs.iter().zip(latencies(system, &Overheads::default())) {

@@ -1,4 +1,4 @@
-//! How long a service is away: from the end of a task until its next life is up.
+//! The time that a service is away: from the end of a task until its next life is up.
 //!
 //! A supervisor with jobs looks in each of them. A task that ends is seen in the first job that is released once its delay is over,
 //! which is a period after that at the latest; it begins in that job, and is up when the job completes. So a task that ended is

@@ -187,7 +187,7 @@ impl<'a> Waiting<'a> {
 
     //--- Unknown times
 
-    /// Why nothing is known of how long calls of `endpoint` take, leaving aside those that its server makes.
+    /// The reason why the length of calls of `endpoint` is unknown, leaving aside those that its server makes.
     fn problem(&self, endpoint: usize) -> Option<String> {
         let (name, record) = &self.system.endpoints[endpoint];
         let server = self.server(endpoint);
@@ -228,7 +228,7 @@ impl<'a> Waiting<'a> {
         counted.find(is_silent).map(|task| silence(self.name(task), name))
     }
 
-    /// Why nothing is known of how long the server of `endpoint` waits for engines and tokens, if it does.
+    /// The reason why the time that the server of `endpoint` waits for engines and tokens is unknown, if it waits.
     fn engine_problem(&self, endpoint: usize) -> Option<String> {
         let server = self.server(endpoint);
         let name = self.name(server);
@@ -276,7 +276,7 @@ impl<'a> Waiting<'a> {
         held.any(|(user, _)| self.system.engine_places[user.engine as usize].is_some_and(|(place, _)| place == device))
     }
 
-    /// Why nothing is known of how long services of `server` take.
+    /// The reason why the length of services of `server` is unknown.
     fn server_problem(&self, server: usize) -> Option<String> {
         let name = self.name(server);
         let mut served: Vec<u32> =
@@ -391,7 +391,8 @@ impl<'a> Waiting<'a> {
         own.map(room).any(|room| room == self.system.notifications[notification].0)
     }
 
-    /// Whether `notification` tells `task` of the ends of its operations: its driver signals it. How long these take, uses say.
+    /// Whether `notification` signals the ends of operations of `task`: its driver signals it. The lengths of these are declared in
+    /// `uses`.
     fn is_completion(&self, task: usize, notification: usize) -> bool {
         let mut handles = self.handles(task, kind::NOTIFICATION, rights::WAIT);
         handles.any(|one| one.object as usize == notification && self.system.is_completion(one))
@@ -503,7 +504,8 @@ impl<'a> Waiting<'a> {
         Ok(found)
     }
 
-    /// How many requests one job of `task` makes at `endpoint`, directly or through servers, which call each other in no circle.
+    /// The number of requests that one job of `task` makes at `endpoint`, directly or through servers, which call each other in no
+    /// circle.
     fn requests(&self, task: usize, endpoint: usize) -> u64 {
         fn of(waiting: &Waiting<'_>, task: usize, endpoint: usize, depth: usize) -> u64 {
             let each = waiting.calls_of(task).map(|(at, times)| {
@@ -758,7 +760,7 @@ impl<'a> Waiting<'a> {
         point(task).zip(point(other)).is_some_and(|(own, other)| own < other)
     }
 
-    /// Why nothing hard is proved in the cluster `index`: a server is boosted there, and nothing says how often.
+    /// The reason why nothing hard is proved in the cluster `index`: a server is boosted there, and nothing declares how often.
     pub(super) fn unbounded_boost(&self, index: usize) -> Option<String> {
         let boosted = self.system.endpoints.iter().enumerate().find(|(at, (_, record))| {
             let clusters = self.clusters(*at);

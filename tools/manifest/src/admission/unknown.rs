@@ -115,9 +115,9 @@ pub(super) fn engines_within(system: &Resolved, pool: usize) -> Option<String> {
     within.find_map(|(user, _)| engines(system, &of_one_lock(system, user.engine as usize)))
 }
 
-/// The driver of `engine`, if tasks of several clusters wait for it, some without a token that their clusters share: those
-/// may keep the others waiting for as long as they are not among the highest of their cluster, as a driver runs on what is
-/// lent to it in its own.
+/// The driver of `engine`, if tasks of several clusters wait for it, some without a token that their clusters share. These may keep
+/// the others waiting for as long as they are not among the highest of their cluster, as a driver runs on a lent reservation in its
+/// own cluster.
 fn overstretched(system: &Resolved, engine: usize) -> Option<&str> {
     let driver_of = |engine: usize| system.engine_places[engine].map(|(device, _)| system.devices[device].driver);
     let driver = driver_of(engine)?;

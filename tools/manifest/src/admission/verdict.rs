@@ -31,9 +31,9 @@ pub enum Origin {
 /// A condition that does not hold.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Missing {
-    /// Where it comes from.
+    /// The origin of the condition.
     pub origin: Origin,
-    /// Why it does not hold, in words.
+    /// The reason why it does not hold, in words.
     pub why: String,
 }
 
@@ -72,7 +72,7 @@ impl Study {
         report.tasks[index].bound.as_ref().filter(|_| is_whole)
     }
 
-    /// How many releases of a task may queue, and how many places there are, if these are fewer.
+    /// The number of releases of a task that may queue, and the number of places, if these are fewer.
     #[must_use]
     pub fn dropped(&self, index: usize, report: &Report) -> Option<(u64, u64)> {
         let one = self.reservations.get(index).filter(|one| one.release != release::NONE && one.period > 0)?;

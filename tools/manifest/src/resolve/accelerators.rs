@@ -40,7 +40,7 @@ const SWITCH_MAX: u32 = 1_000_000_000;
 /// The farthest distance, in percent of the time over a near way.
 const FARTHEST: u32 = 100_000;
 
-/// How many contexts `device` has.
+/// The number of contexts of `device`.
 fn contexts(of: &str, device: &schema::Device) -> Result<Contexts, Fail> {
     let Some(number) = &device.contexts else { return Ok(Contexts::DEFAULT) };
     let (what, to) = ("contexts", contract::CONTEXTS as u32);
@@ -283,7 +283,7 @@ impl Resolver<'_> {
             ));
         }
         if let (Some(switch), true) = (&device.switch, device.preemptible) {
-            // How often a hold changes hands between two blocks, no term says.
+            // No term has the number of times that a hold changes hands between two blocks.
             return Err(At(switch.span(), Reason::Excludes { what: "switch", of: of(), with: "`preemptible`" }));
         }
         let weight = |(task, weight): &(Spanned<String>, Spanned<u32>)| {
@@ -610,7 +610,7 @@ impl Resolver<'_> {
         Ok(())
     }
 
-    /// How long jobs wait for engines that clients without a lock have meanwhile.
+    /// Sets the times that jobs wait for engines that clients without a lock have meanwhile.
     pub(super) fn gates(&mut self) {
         self.out.engine_take_backs = vec![Nanoseconds::ZERO; self.out.engines.len()];
         self.out.engine_shadows = vec![0; self.out.engines.len()];

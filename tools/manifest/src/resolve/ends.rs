@@ -104,7 +104,7 @@ impl Resolver<'_> {
             task.environment.iter().any(|entry| entry.name.starts_with(&prefix))
         });
         let peers = peers.next_back().map_or(0, |last| last + 1);
-        // Objects of graphs lie behind what any device could have.
+        // Objects of graphs lie behind the memory that any device could have.
         let memories = task.environment.iter().filter(|entry| entry.name.starts_with(names::MEMORY));
         let bytes = match memories.map(|entry| entry.bytes.div_ceil(crate::layout::PAGE)).max() {
             Some(pages) => space::tables_bytes(size, self.out.devices.len(), pages),

@@ -57,17 +57,17 @@ pub struct Object {
     pub writer: usize,
     /// The nodes that read the object, and how many jobs before its own each looks back at most.
     pub readers: Vec<(usize, u32)>,
-    /// How many jobs of the writer may be under way until all readers have ended that work on the first of them.
+    /// The number of jobs of the writer that may be under way until all readers have ended that work on the first of them.
     pub replicas: u32,
     /// Bytes of a frame.
     pub frame: u64,
-    /// Where it begins among the objects that the graph's device reaches; `None`: tasks alone reach it.
+    /// The beginning of the object among those that the graph's device reaches; `None`: tasks alone reach it.
     pub offset: Option<u64>,
     /// Its writer does not wait for readers.
     pub overwrites: bool,
-    /// Why its writer may have to wait for a frame, if it may.
+    /// The reason why its writer may have to wait for a frame, if it may.
     pub(crate) short: Option<String>,
-    /// Where it is written.
+    /// The place of its entry in the file.
     pub(crate) at: Range<usize>,
 }
 
@@ -80,7 +80,7 @@ impl Object {
     }
 }
 
-/// How many replicas objects need, by graph and object, or why that is not known.
+/// The number of replicas of objects, by graph and object, or the reason why it is unknown.
 pub(crate) type Replicas = BTreeMap<(String, String), Result<u32, String>>;
 
 impl Graph {
@@ -314,7 +314,7 @@ impl Draft<'_> {
         }
     }
 
-    /// Where it is written that a task is a node: its first edge, or the graph.
+    /// The place of the entry that makes a task a node: its first edge, or the graph.
     fn place(&self, node: usize) -> Range<usize> {
         let mut edges = self.edges.iter();
         edges.find(|(_, edge)| edge.to == node || edge.from == node).map_or(self.name.span(), |(name, _)| name.span())
@@ -510,7 +510,7 @@ impl Object {
         let frames = Frames { count: self.frames(), back, overwritten_by };
         let frames = (format!("{}{FRAMES}", self.name), frames.encode());
         let place = self.offset.map(|offset| {
-            // Where it does not fit, there are too many pages.
+            // A place that does not fit belongs to an object with too many pages.
             let word = Place { offset, frame: self.frame }.encode().unwrap_or(0);
             (format!("{}{PLACE}", self.name), word)
         });

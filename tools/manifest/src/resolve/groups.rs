@@ -212,7 +212,8 @@ impl Resolver<'_> {
         own
     }
 
-    /// The tree of `groups`, and their numbers in it, a parent's before its children's. Those that have no place in it are missing.
+    /// The tree of `groups`, and their numbers in it, a parent's before its children's. Groups that have no place in it are
+    /// missing.
     fn tree(&mut self, groups: &[usize]) -> (Tree, Numbers) {
         let file = self.file;
         let mut tree = Tree::new(Shares::Hierarchical);
@@ -375,7 +376,7 @@ impl Resolver<'_> {
     }
 }
 
-/// Why a group of this name, of this engine, has no place in the tree.
+/// The reason why a group of this name, of this engine, has no place in the tree.
 fn no_place(error: &TreeError, (name, engine): (&Spanned<String>, &String)) -> Fail {
     let reason = match error {
         TreeError::TooDeep(_) => Reason::GroupTooDeep { group: name.get_ref().clone(), limit: LEVELS },

@@ -13,7 +13,7 @@ use super::Resolver;
 use crate::error::Reason;
 use crate::read::Mistake;
 
-/// Why something cannot be resolved.
+/// The reason why something cannot be resolved.
 #[derive(Debug)]
 pub(super) enum Fail {
     /// There is a mistake here.

@@ -1,4 +1,4 @@
-//! How long the kernel's paths may be in a system, and which budgets that makes too small.
+//! The lengths of the kernel's paths in a system, and the budgets that are too small for them.
 
 use std::collections::BTreeSet;
 

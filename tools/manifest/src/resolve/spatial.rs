@@ -97,7 +97,7 @@ pub(super) fn mechanism(name: &Spanned<String>, device: &schema::Device) -> Resu
     }
 }
 
-/// How long blocks may run on before they are saved, in nanoseconds.
+/// The longest time that blocks may run on before they are saved, in nanoseconds.
 const DRAIN_MAX: u64 = 1_000_000_000;
 
 impl Resolver<'_> {
@@ -128,8 +128,8 @@ impl Resolver<'_> {
         place.is_some_and(|(device, _)| self.out.devices[device].sms > 0)
     }
 
-    /// How much later a command of `task`, which has a lock, may begin because others are on the SMs of the engine. With saves that is a restore that is under
-    /// way, and a save; with drains the longest block of another. Each SM has its own.
+    /// The delay of a command of `task`, which has a lock, because others are on the SMs of the engine. With saves that is a
+    /// restore that is under way, and a save; with drains the longest block of another. Each SM has its own.
     pub(super) fn room(&self, engine: usize, task: usize) -> u64 {
         let uses = |users: &[image::EngineUser]| users.iter().filter(|user| user.engine as usize == engine).count();
         let has_others =
@@ -142,7 +142,7 @@ impl Resolver<'_> {
         mechanism.delay(SAVE, block)
     }
 
-    /// How long a block of others than `task` takes on `engine`, as they say.
+    /// The declared time of the longest block of others than `task` on `engine`.
     fn longest_block(&self, engine: usize, task: usize) -> u64 {
         let others = (0..self.file.tasks.0.len()).filter(|other| *other != task);
         let blocks = others.flat_map(|other| self.uses_of(other, engine)).filter_map(|used| used.block.as_ref());
@@ -157,7 +157,7 @@ impl Resolver<'_> {
         uses.filter(move |(handle, _)| is_it(handle)).map(|(_, used)| used)
     }
 
-    /// A use of an engine whose SMs are drained says how long a block is; and no other.
+    /// A use of an engine whose SMs are drained declares the length of a block; no other use does.
     pub(super) fn says_block(&self, engine: usize, used: &schema::Use, handle: &Spanned<String>) -> Result<(), Fail> {
         let of = || handle.get_ref().clone();
         let place = self.out.engine_places[engine].filter(|_| self.has_sms(engine));

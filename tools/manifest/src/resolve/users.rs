@@ -217,7 +217,8 @@ impl Resolver<'_> {
         Ok(())
     }
 
-    /// A doorbell for `record`, whose engine is the last entry of its task's environment. `more`: what its flags say beside the engine's number.
+    /// A doorbell for `record`, whose engine is the last entry of its task's environment. `more`: the part of its flags beside the
+    /// engine's number.
     fn rung(
         &mut self,
         record: &mut image::EngineUser,

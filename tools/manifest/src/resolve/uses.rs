@@ -24,11 +24,12 @@ use crate::schema;
 /// The declared use of an engine by a task.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct DeclaredHold {
-    /// How often in a job, or in a service of a server; zero: only together with another one of its group, of which that is said.
+    /// The number of holds in a job, or in a service of a server; zero: only together with another engine of its group, which has
+    /// the number.
     pub times: u32,
     /// For how long.
     pub hold: Hold,
-    /// How long the engine works in all of them together.
+    /// The time that the engine works in all of them together.
     pub operations: Nanoseconds,
     /// The pool whose token the task has in each of these holds.
     pub within: Option<usize>,
@@ -219,7 +220,7 @@ impl Resolver<'_> {
         Err(Reason::NotMeasured { kernel: kernel.clone(), class, choices })
     }
 
-    /// How often a job uses an endpoint or a notification, of which nothing else can be said.
+    /// The number of times that a job uses an endpoint or a notification. Such a use has no other keys.
     fn times_of(&self, task: usize, used: &schema::Use, with: &'static str) -> Result<u32, Fail> {
         let of = || self.file.tasks.0[task].0.get_ref().clone();
         self.excludes(task, used, ("CPU time", used.cpu.as_ref().map(Spanned::span)), with)?;

@@ -18,7 +18,7 @@
 //! | `notify_acquired`, `notify_freed`, `notify_exit` | [`Heuristics::acquired`], [`Heuristics::freed`], [`Heuristics::exited`] |
 //! | `notify_enqueue`, `notify_dequeue` | not needed: advice sees the pool itself, and so keeps no copy of its queues that could differ |
 //!
-//! The caller tells of every grant and every release after the pool has made it. If it forgets one, predictions are worse, and
+//! The caller reports every grant and every release after the pool has made it. If it forgets one, predictions are worse, and
 //! nothing else happens.
 //!
 //! # Invariants

@@ -345,7 +345,7 @@ fn one_each() -> Topology<3> {
     Topology::new(2, 1, [[Same, Near, Same], [Near, Same, Same], [Same, Same, Same]]).unwrap()
 }
 
-/// Lets `user` ask, with advice; tells the heuristics.
+/// Lets `user` ask, with advice; reports to the heuristics.
 fn ask(world: &mut World, user: u16, advice: &impl Advice<u32, 6, REQUESTS>) -> Place {
     let change = world.pool.request(user, world.keys[usize::from(user)], time(1_000), advice).unwrap();
     if let Some(grant) = change.granted {

@@ -8,7 +8,7 @@
 //!
 //! # The eight calls
 //!
-//! The text's plugin (table 3.1) has three calls that ask for advice, and five that tell:
+//! The text's plugin (table 3.1) has three calls that ask for advice, and five that report events:
 //!
 //! | Text | Here | Called |
 //! |---|---|---|
@@ -97,7 +97,7 @@ impl<const U: usize> Plugin<U> {
         }
     }
 
-    /// `user` has given its token back, which it has used for `hold`, as [`Heuristics::freed`] says: `notify_freed`.
+    /// `user` has given its token back, which it has used for `hold`, as defined at [`Heuristics::freed`]: `notify_freed`.
     #[inline(never)]
     pub fn freed(&mut self, user: u16, hold: Nanoseconds) {
         // The state does not take in `hold`: a draw shall not depend on how fast a machine is.
@@ -192,7 +192,7 @@ pub fn request<const U: usize>(
     Ok(change)
 }
 
-/// See [`Pool::withdraw`]; for a holder, that is a release, of which the plugin is told apart.
+/// See [`Pool::withdraw`]; for a holder, that is a release, which is reported to the plugin separately.
 pub fn withdraw<const U: usize>(tokens: &mut Tokens, plugin: &mut Plugin<U>, user: u16) -> Option<Change> {
     if tokens::held_by(tokens, user).is_none() {
         plugin.withdrawn(user);

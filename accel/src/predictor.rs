@@ -1,7 +1,7 @@
 //! Prediction of the time that a task will hold a token: the mean of its holds, by how far it had moved with its data; a farther
 //! move is never predicted to be shorter.
 //!
-//! A task that comes to another GPU first fetches its state, so its holds are told apart by [`Distance`]. For each distance the
+//! A task that comes to another GPU first fetches its state, so its holds are kept apart by [`Distance`]. For each distance the
 //! last [`WINDOW`] are kept. A hold that is more than two standard deviations from their mean is not taken up, once there are
 //! [`ENOUGH`].
 //!

@@ -10,8 +10,7 @@
 //!
 //! # Why a trait this small
 //!
-//! A command that runs cannot be stopped, so the instant between two commands is the only
-//! one at which a policy has something to say.
+//! A command that runs cannot be stopped, so the instant between two commands is the only one at which a policy can choose.
 //!
 //! Not here: real-time clients, which hold the engine's lock and are alone on it (`locking`).
 

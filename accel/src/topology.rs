@@ -14,7 +14,7 @@
 #[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
 #[repr(u8)]
 pub enum Distance {
-    /// Nothing: it stays, or comes from nowhere.
+    /// No way: the task stays, or comes from nowhere.
     #[default]
     Same = 0,
     /// One switch, from GPU to GPU.
@@ -41,7 +41,7 @@ impl Distance {
         }
     }
 
-    /// Its number, from 0 for the shortest.
+    /// The number of the distance, from 0 for the shortest.
     #[must_use]
     pub const fn number(self) -> usize {
         self as usize

@@ -34,7 +34,7 @@
 
 use crate::time::{Instant, Nanoseconds};
 
-/// Refills that are told apart.
+/// The number of refills that are kept apart.
 pub const REFILLS: usize = 4;
 
 /// Refills that are so close to each other are joined: a refill that is used up before the next one comes costs more than it gives.

@@ -92,7 +92,7 @@ impl<const N: usize, const CPUS: usize> Cluster<N, CPUS> {
         self.ready.first().map(|entry| entry.1)
     }
 
-    /// Its key.
+    /// The key of the first ready reservation.
     #[must_use]
     #[inline]
     pub fn first_ready_key(&self) -> Option<Key> {

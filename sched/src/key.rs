@@ -117,7 +117,7 @@ pub struct TaskParameters {
 /// Where the priority points of a task's jobs lie. Only points of one cluster may be compared.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum PriorityPoint {
-    /// This long after the job's release, give or take an offset that is the same for all tasks of the cluster.
+    /// A point this long after the job's release, give or take an offset that is the same for all tasks of the cluster.
     AfterRelease(Nanoseconds),
     /// One constant for all jobs: fixed priorities.
     Constant(u64),
@@ -147,8 +147,8 @@ pub struct EarliestDeadlineFirst;
 
 /// Fair lateness: `Y = D - ((m - 1) / m) * e`, so that all tasks have the same bound on lateness.
 ///
-/// With one CPU it is EDF. Points are kept [`FAIR_LATENESS_OFFSET`] later than the formula says, because with
-/// `d < e` they may precede the release, and time zero with it.
+/// With one CPU it is EDF. Points are kept [`FAIR_LATENESS_OFFSET`] later than in the formula, because with `d < e` they may
+/// precede the release, and time zero with it.
 ///
 /// # Source
 /// Erickson, Anderson, Ward 2014; Elliott 2015, eq. 2.12 and 2.13, with `m` the CPUs of the cluster.
@@ -236,7 +236,7 @@ impl PolicyName {
         Self::ALL.into_iter().find(|policy| policy.name() == name)
     }
 
-    /// Its name in manifests.
+    /// The name of the policy in manifests.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

@@ -94,7 +94,7 @@ impl<const N: usize> Queue<N> {
         self.sift_up(at, Entry { key, id });
     }
 
-    /// Takes `id` out; says whether it was queued.
+    /// Takes `id` out; returns whether it was queued.
     pub fn remove(&mut self, id: u16) -> bool {
         let place = core::mem::take(self.place_mut(id));
         if place == 0 {

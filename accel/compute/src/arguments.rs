@@ -1,6 +1,6 @@
-//! Arguments as words: how a launch says them.
+//! Arguments as words: their form in a launch.
 
-/// A type with fields that words can say. [`arguments!`](crate::arguments!) makes them.
+/// A type with fields that fit into words. [`arguments!`](crate::arguments!) makes them.
 pub trait Arguments: Copy {
     /// Words of all fields.
     const WORDS: usize;
@@ -20,7 +20,7 @@ pub trait Argument: Copy {
     /// Writes it to the first words.
     fn encode(self, words: &mut [u32]);
 
-    /// Reads it; `None` if the words say none.
+    /// Reads it; `None` if the words have none.
     fn decode(words: &[u32]) -> Option<Self>;
 }
 

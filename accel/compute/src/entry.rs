@@ -7,7 +7,7 @@ use crate::{Access, BLOCKS_MAX, Kernel, MEASURED, Memory, Resources, VIEWS_MAX, 
 /// A kernel of any type. A device has a table of them: `table([Entry::of::<Median>(), Entry::of::<Histogram>()])`.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry {
-    /// Its name.
+    /// The name of the kernel.
     pub name: &'static str,
     /// By which launches name it, see [`identity`].
     pub identity: u32,
@@ -33,9 +33,9 @@ pub struct Plan {
 /// The needs of a launch for one view.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct ViewPlan {
-    /// Its beginning, a multiple of the size of an element.
+    /// The beginning of the view, a multiple of the size of an element.
     pub address: u64,
-    /// Its bytes.
+    /// The bytes of the view.
     pub bytes: u64,
     /// The access to the view.
     pub access: Access,

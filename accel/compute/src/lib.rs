@@ -93,8 +93,8 @@ pub const MEASURED: u64 = u64::MAX;
 
 /// A function that an engine runs. The fields of the type are the arguments, see [`arguments!`].
 pub trait Kernel: Arguments {
-    /// Its name, in reports. With the types of its views it distinguishes one kernel from others: change it when the behaviour of
-    /// the kernel changes for those who launch it.
+    /// The name of the kernel, in reports. With the types of its views it distinguishes one kernel from others: change it when the
+    /// behaviour of the kernel changes for its users.
     const NAME: &'static str;
 
     /// The views that it reads and writes: a tuple of [`Input`], [`Output`] and [`Update`], at most [`VIEWS_MAX`].

@@ -219,8 +219,8 @@ impl Command {
         if command.is_valid() && command.encode() == *bytes { Ok(command) } else { Err(BadCommand) }
     }
 
-    /// The fence of a command, even of one that [`Command::decode`] refuses for another
-    /// reason; so that a client can hear of the failure.
+    /// The fence of a command, even of one that [`Command::decode`] refuses for another reason; so that a client can see the
+    /// failure.
     #[must_use]
     pub fn fence_of(bytes: &[u8; COMMAND_BYTES]) -> Option<Fence> {
         Self::fence_word(bytes).filter(Fence::is_valid)
@@ -264,8 +264,8 @@ impl Command {
 }
 
 impl Launch {
-    /// Its block `number`, from 0, as a launch of its own: on a preemptible engine, the work between two points at which it may be
-    /// given to another.
+    /// The block `number` of the launch, from 0, as a launch of its own: on a preemptible engine, the work between two points at
+    /// which it may be given to another.
     #[must_use]
     pub const fn block(self, number: u32) -> Self {
         Self { first: self.first.saturating_add(number), blocks: 1, ..self }

@@ -22,7 +22,7 @@ pub const CONTEXTS: usize = 16;
 pub struct Contexts(u8);
 
 impl Contexts {
-    /// As many as most devices have.
+    /// The number of contexts of most devices.
     pub const DEFAULT: Self = Self(8);
 
     /// So many, the driver's included: 2 to [`CONTEXTS`].
@@ -182,7 +182,7 @@ pub const GATE_SHUT: u32 = 1;
 
 /// Offset of the key of the first context; see [`control_key`].
 pub const CONTROL_KEYS: u64 = 0x40;
-/// A key that takes no SM from anybody: its job has no budget, or there is none.
+/// A key that takes no SM from others: its job has no budget, or there is none.
 pub const KEY_LAST: u64 = u64::MAX;
 /// The bound below which real-time keys are.
 pub const KEY_BEST_EFFORT: u64 = u64::MAX - 1;
@@ -227,7 +227,7 @@ pub const INJECT_LOST: u32 = 1;
 pub const INJECT_LATE: u32 = 2;
 /// While a command runs, interrupts come every [`crate::timing::INJECT_PERIOD`] for nothing.
 pub const INJECT_SPURIOUS: u32 = 4;
-/// A command is said to have retired, fence and all, when it begins; the engine works on it all the same.
+/// A command is reported as retired, fence and all, when it begins; the engine works on it all the same.
 pub const INJECT_LIE: u32 = 8;
 /// Resets are not answered.
 pub const INJECT_DEAF: u32 = 16;
@@ -270,8 +270,9 @@ pub const fn control_gate(engine: EngineIndex) -> u64 {
     CONTROL_GATES + 4 * engine.number() as u64
 }
 
-/// Offset in the control page of the key of a context, `u64`, by the kernel: it stores it before the context's client can reach a doorbell, and
-/// again whenever the job has another while the client has the engine. A smaller key goes first. A device with [`FEATURE_KEYS`] looks at it as often as at doorbells.
+/// Offset in the control page of the key of a context, `u64`, by the kernel: it stores it before the context's client can reach a
+/// doorbell, and again whenever the job has another key while the client has the engine. A smaller key goes first. A device with
+/// [`FEATURE_KEYS`] looks at it as often as at doorbells.
 #[must_use]
 pub const fn control_key(context: usize) -> u64 {
     CONTROL_KEYS + 8 * context as u64
@@ -355,8 +356,8 @@ pub const STATUS_COUNTED: u64 = 0x200;
 /// Bytes of the counters of one engine and context: two numbers of 64 bits.
 pub const STATUS_COUNTED_BYTES: u64 = 16;
 
-/// Offset in the status page of the modelled nanoseconds for which this engine has run commands of this context, `u64`: those that have ended, each with the
-/// change of context before it. [`status_backlogged`] follows. Both are written if the device has
+/// Offset in the status page of the modelled nanoseconds for which this engine has run commands of this context, `u64`: those that
+/// have ended, each with the change of context before it. [`status_backlogged`] follows. Both are written if the device has
 /// [`FEATURE_COUNTERS`], whenever a command ends on the engine; so they are behind by the command that runs.
 ///
 /// On an execution engine with [`FEATURE_KEYS`] the nanoseconds for which this context had one SM or more, or had some saved for
@@ -369,8 +370,8 @@ pub const fn status_counted(engine: EngineIndex, context: usize) -> u64 {
 
 /// Offset in the status page of the nanoseconds for which this context has been backlogged on this engine, `u64`.
 ///
-/// A context is *backlogged* while it has commands that the device has seen and that have not retired. Time in which a command of a context runs that is not
-/// [`CONTEXT_SHARED`] is no time of those that are.
+/// A context is *backlogged* while it has commands that the device has seen and that have not retired. Time in which a command of a
+/// context runs that is not [`CONTEXT_SHARED`] is no time of those that are.
 #[must_use]
 pub const fn status_backlogged(engine: EngineIndex, context: usize) -> u64 {
     status_counted(engine, context) + 8

@@ -1,10 +1,9 @@
 //! The contract between an accelerator and its users: pages, rings, commands, faults and times.
 //!
-//! The device has one execution engine and up to two [copy engines](CopyEngines), and is shared by up to
-//! [`CONTEXTS`] contexts: a GPU, or without copy engines an integrated one or a signal processor. Everything
-//! it is told and everything it tells lies in plain memory; there are no registers. This crate names the
-//! places and gives the words their meaning, for all four parties: device, driver, client, kernel. It never
-//! touches memory itself: a reader brings bytes and gets values, a writer brings values and gets bytes.
+//! The device has one execution engine and up to two [copy engines](CopyEngines), and is shared by up to [`CONTEXTS`] contexts: a
+//! GPU, or without copy engines an integrated one or a signal processor. All its input and output lies in plain memory; there are
+//! no registers. This crate names the places and gives the words their meaning, for all four parties: device, driver, client,
+//! kernel. It never touches memory itself: a reader brings bytes and gets values, a writer brings values and gets bytes.
 //!
 //! ```text
 //! page                            written by       seen by
@@ -34,8 +33,8 @@
 //! 3. An engine is idle for a context if, and only if, doorbell word, seen word and retired word
 //!    are equal ([`is_idle`]). The kernel decides by this whether an engine lock can move on. Seen
 //!    and retired word are in the status page, which no client can write.
-//! 4. While the gate of an engine is shut, no command of a shared context begins there ([`status_ended`]). The kernel decides by this whether an engine
-//!    whose lock is wanted is that of clients without a lock no more.
+//! 4. While the gate of an engine is shut, no command of a shared context begins there ([`status_ended`]). The kernel decides by
+//!    this whether an engine whose lock is wanted is that of clients without a lock no more.
 //! 5. Until its fence is written, the output of a command is undefined. A slot of the ring may be used again once its command has
 //!    retired.
 //! 6. All words are little-endian and naturally aligned.

@@ -36,8 +36,8 @@ pub const fn objects(devices: usize) -> u64 {
     peer(devices)
 }
 
-/// Bytes that the translation tables of all contexts need, if clients have memory on the first `devices` devices, and graphs have so many pages of objects.
-/// Clients of one device count on none of them.
+/// Bytes that the translation tables of all contexts need, if clients have memory on the first `devices` devices, and graphs have
+/// so many pages of objects. Clients of one device count on none of them.
 #[must_use]
 pub const fn tables_bytes(contexts: Contexts, devices: usize, pages: u64) -> u64 {
     contexts.number() as u64 * (objects(devices) / PAGE_BYTES + pages) * ENTRY_BYTES

@@ -46,7 +46,7 @@ pub const MODERATION: u64 = 250_000;
 pub struct Slowdown(pub u32);
 
 impl Slowdown {
-    /// As fast as copies are.
+    /// The ordinary speed of copies.
     pub const NEAR: Self = Self(0);
 }
 

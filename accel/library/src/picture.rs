@@ -64,8 +64,8 @@ impl Size {
 //--- Gradient
 
 arguments! {
-    /// Turns a picture into the strength of its edges: the sum of the absolute horizontal and vertical central differences, at most 255. Pixels beyond
-    /// the border equal the border. Views: the picture, the strengths.
+    /// Turns a picture into the strength of its edges: the sum of the absolute horizontal and vertical central differences, at most
+    /// 255. Pixels beyond the border equal the border. Views: the picture, the strengths.
     pub struct Gradient {
         /// Pixels of a row, 1 to [`SIDE_MAX`].
         pub width: u16,
@@ -147,12 +147,13 @@ pub struct Match {
     pub dy: i32,
     /// Sum of absolute differences at that displacement.
     pub difference: u32,
-    /// The smallest sum at any other displacement, `u32::MAX` if there is none: how far it is above `difference` says how sure the match is.
+    /// The smallest sum at any other displacement, `u32::MAX` if there is none: its distance from `difference` is a measure of the
+    /// match's certainty.
     pub second_best: u32,
 }
 
 impl Match {
-    /// As it stands in memory.
+    /// The words of the match in memory.
     #[must_use]
     pub const fn words(&self) -> [i32; 4] {
         [self.dx, self.dy, self.difference.cast_signed(), self.second_best.cast_signed()]
@@ -176,7 +177,8 @@ arguments! {
         pub height: u16,
         /// Largest displacement in each direction, at most [`RADIUS_MAX`], and less than half of each side.
         pub radius: u8,
-        /// Distance of compared pixels, at least 1. With 128 x 96 pixels and radius 6, a stride of 4 compares 609 pixels for each of 169 displacements.
+        /// Distance of compared pixels, at least 1. With 128 x 96 pixels and radius 6, a stride of 4 compares 609 pixels for each
+        /// of 169 displacements.
         pub stride: u8,
     }
 }

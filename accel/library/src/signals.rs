@@ -1,6 +1,6 @@
 //! Computations of a signal processor, in fixed point: a filter with a finite impulse response, and a Fourier transform.
 //!
-//! Numbers are `i16`, of which 32768 would be 1; products and sums are exact, and rounded where it is said.
+//! Numbers are `i16`, of which 32768 would be 1; products and sums are exact, and rounded only where a comment has it.
 
 use core::ops::Range;
 

@@ -11,7 +11,7 @@ use crate::policy::{Interception, JoinError, Place, Policy, Reading, Readings, U
 use crate::tree::Weight;
 use crate::watch::Watch;
 
-/// Lets everybody in. A request that takes too long is still an accusation.
+/// Accounting alone, which lets all members in. A request that takes too long is still an accusation.
 #[derive(Clone, Copy, Debug)]
 pub struct Accounting {
     parameters: Parameters,

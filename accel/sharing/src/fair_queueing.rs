@@ -25,8 +25,8 @@
 //! # Corrections of the paper
 //!
 //! - *A lone member is not drained.* Draining it loses engine time for no member's benefit.
-//! - *The estimate is the mean size of requests*, not how busy the engine was during the sample: alone, everybody
-//!   looks busy, and fairness is not enforced.
+//! - *The estimate is the mean size of requests*, not how busy the engine was during the sample: alone, every member looks busy,
+//!   and fairness is not enforced.
 //! - *The interval that elapsed is billed*, up to the end of the drain, not the nominal length of the coming one. The use of a
 //!   member while it is sampled is billed as well, otherwise a group gains by having more members.
 //! - *Deny when the lead is more than `L`*, not when it is equal.
@@ -39,9 +39,8 @@
 //!
 //! # Limits of estimators
 //!
-//! Sampled estimates believe that a member behaves as it does while it is sampled. A client that sends small requests
-//! then, and large ones otherwise, gets nearly the whole engine. No paper says so. Counters of the device cannot be told
-//! anything.
+//! Sampled estimates assume that a member behaves as it does while it is sampled. A client that sends small requests then, and
+//! large ones otherwise, gets nearly the whole engine. No paper mentions this. Counters of the device cannot be deceived.
 //!
 //! A member that joins during a free run is let in, and billed as if it had been there from the beginning.
 //!
@@ -81,7 +80,7 @@ pub enum Season {
     Barrier,
     /// Commands at the device are waited for.
     Draining,
-    /// This member is alone with the engine.
+    /// A member is alone with the engine.
     Sampling(Member),
     /// All go on but those that are denied.
     FreeRun,

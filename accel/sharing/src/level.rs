@@ -12,14 +12,15 @@
 //!
 //! # Costs of nesting
 //!
-//! The seasons of the two levels are not coordinated. While the manager samples a member, clients of other groups may have the engine, and then
-//! a request seems as long as it waited for theirs; or the sharer holds back the whole group, and then it seems longer still. So nested estimates are wrong in a
-//! way that depends on the others, and exported usage is not. The test `a_managers_policy_errs_more_by_samples_of_its_own_than_by_exported_usage` (`tests/model`)
-//! prints both.
+//! The seasons of the two levels are not coordinated. While the manager samples a member, clients of other groups may have the
+//! engine, and then a request seems as long as it waited for theirs; or the sharer holds back the whole group, and then it seems
+//! longer still. So nested estimates are wrong in a way that depends on the others, and exported usage is not. The test
+//! `a_managers_policy_errs_more_by_samples_of_its_own_than_by_exported_usage` (`tests/model`) prints both.
 //!
 //! # Source
 //!
-//! Fleig 2016: nested scheduling, central accounting with exported usage. Ours: one page and one message in the place of a second level of page tables.
+//! Fleig 2016: nested scheduling, central accounting with exported usage. Ours: one page and one message in the place of a second
+//! level of page tables.
 
 use fusee_sched::time::{Instant, Nanoseconds};
 
@@ -43,7 +44,7 @@ pub struct Seen {
 /// The members that a manager lets in.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Admission {
-    /// The members that are let in: all while none of them wants the engine, since nothing would tell of the first store.
+    /// The members that are let in: all while none of them wants the engine, since the first store would not be seen.
     pub members: Members,
     /// When to step again, at the latest. `None`: none of them wants the engine, as far as was seen.
     pub call_again: Option<Instant>,

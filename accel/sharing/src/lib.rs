@@ -13,7 +13,7 @@
 //! - [`fair_queueing`]: all members together; a member that is too far ahead waits.
 //! - [`tree`]: groups of members, and the order of their leads.
 //! - [`level`]: a policy of one group, run by its manager on the values that the engine's sharer shows.
-//! - [`told`]: how the manifest tells a server of them.
+//! - [`told`]: the manifest's parameters for a server about its clients and groups.
 //! - [`watch`]: requests that take too long.
 //!
 //! Not here: the device's own choice between commands that it already has (`accel`, module `sharing`), the real-time

@@ -37,7 +37,7 @@ pub enum Parameter {
 pub struct ParameterError {
     /// The parameter.
     pub parameter: Parameter,
-    /// Its value.
+    /// The value of the parameter.
     pub value: u64,
     /// The smallest value it may have.
     pub least: u64,

@@ -10,8 +10,8 @@
 //! | Count | A command is in it when |
 //! |---|---|
 //! | `announced` | the client has asked for it: in its shadow page, in a store that waits, or in the device's doorbell |
-//! | `submitted` | the device's doorbell tells of it |
-//! | `completed` | the device is done with it, says a word that no client can write |
+//! | `submitted` | the count in the device's doorbell |
+//! | `completed` | the count of finished commands in a word that no client can write |
 //!
 //! A member with `announced > submitted` *waits*. A member with `submitted > completed` *has commands at the device*. It is
 //! *backlogged* if it does either.
@@ -30,12 +30,12 @@
 //! # Guarantees of the policy
 //!
 //! 1. A verdict is complete: it has the state of each doorbell, not the changes.
-//! 2. A verdict without [`Verdict::call_again`] opens no doorbell, and no member is backlogged except those that are told to
-//!    go on. An idle device costs nothing.
-//! 3. A member that waits is told to go on within a bound, as long as the server steps at the times that verdicts ask for.
+//! 2. A verdict without [`Verdict::call_again`] opens no doorbell, and no member is backlogged except those that it lets go on. An
+//!    idle device costs nothing.
+//! 3. A waiting member may go on within a bound, as long as the server steps at the times that verdicts ask for.
 //! 4. A step takes a bounded time, for any values of the words.
 //!
-//! A group can be suspended without the policy's knowledge: [`Readings::without`] tells its members' `announced` as equal to
+//! A group can be suspended without the policy's knowledge: [`Readings::without`] makes its members' `announced` equal to
 //! `submitted`, and [`Verdict::without`] keeps their doorbells shut. To a policy they are idle, and idle members hoard nothing.
 
 use fusee_sched::time::{Instant, Nanoseconds};
@@ -57,7 +57,7 @@ pub struct Counters {
 pub struct Reading {
     /// Commands the client has asked for so far.
     pub announced: u64,
-    /// Commands the device has been told of so far.
+    /// Commands in the device's doorbell so far.
     pub submitted: u64,
     /// Commands the device is done with.
     pub completed: u64,
@@ -82,7 +82,7 @@ impl Reading {
 /// The member whose command the engine runs.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Running {
-    /// The device does not tell.
+    /// The device does not show it.
     #[default]
     Unknown,
     /// No command of this class runs.
@@ -227,7 +227,7 @@ impl Verdict {
 pub struct Place {
     /// The group whose share it takes part in.
     pub group: Group,
-    /// Its weight within the group.
+    /// The weight of the member within the group.
     pub weight: Weight,
 }
 
@@ -239,13 +239,13 @@ impl Place {
 /// The reason why a member cannot join.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum JoinError {
-    /// It has joined already.
+    /// The member has joined already.
     AlreadyJoined(Member),
     /// The tree has no such group.
     UnknownGroup(Group),
 }
 
-/// The bookings of a policy for one member, for a page that everybody may read and for policies inside groups.
+/// The bookings of a policy for one member, for a page that every task may read and for policies inside groups.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Usage {
     /// Engine time since the member joined, as the policy estimates it.

@@ -20,7 +20,7 @@ pub struct Told {
     pub number: u8,
     /// The group above it.
     pub group: u8,
-    /// Its weight among its siblings, below 2^15.
+    /// The weight among the siblings, below 2^15.
     pub weight: u16,
     /// For a group: its manager decides which of its members wait for which.
     pub managed: bool,
@@ -29,7 +29,7 @@ pub struct Told {
 }
 
 impl Told {
-    /// As a parameter.
+    /// The word of the parameter.
     #[must_use]
     pub const fn encode(self) -> u64 {
         let weight = self.weight as u64 & WEIGHT as u64 | (self.managed as u64) << 15;

@@ -311,8 +311,8 @@ impl<P: Policy> Engine<P> {
 
     /// Forgets all launches of `context`, active or waiting, at once: its SMs, its preempted blocks and its tokens are free.
     ///
-    /// The host hears no more of them. Saves and restores that the context has caused and that are not over are paid by no context.
-    /// Key, tokens and counters of the context stay.
+    /// The host gets no more calls for them. Saves and restores that the context has caused and that are not over are paid by no
+    /// context. Key, tokens and counters of the context stay.
     pub fn remove(&mut self, context: Context) {
         self.book_all();
         self.launches[context.index()] = None;

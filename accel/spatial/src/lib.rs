@@ -1,9 +1,9 @@
 //! An execution engine of many SMs: thread blocks of several contexts run beside each other, and SMs are taken away within
 //! microseconds.
 //!
-//! A *kernel* is a grid of thread blocks. An *SM* runs blocks of one kernel at a time, as many as its registers, its shared
-//! memory and its threads allow. A *policy* says which kernel an SM belongs to. A *mechanism* says how an SM changes hands
-//! while blocks are on it: their state is saved to memory, or they run to their end.
+//! A *kernel* is a grid of thread blocks. An *SM* runs blocks of one kernel at a time, as many as its registers, its shared memory
+//! and its threads allow. A *policy* decides which kernel an SM belongs to. A *mechanism* determines how an SM changes hands while
+//! blocks are on it: their state is saved to memory, or they run to their end.
 //!
 //! The crate is pure: no register, no clock, no allocation. Time comes in as an argument, in nanoseconds. One code runs in the
 //! device, in a driver that decides for a device, and in a simulator.

@@ -193,8 +193,8 @@ impl Grid {
 /// The time of each block of a grid.
 ///
 /// Block `b` and block `blocks - 1 - b` are off the mean by the same amount, one above and one below it. The amount is spread
-/// evenly from zero to the amplitude, and which of the two is the longer one is even too. Both come from a hash of the seed
-/// and the smaller number. So the mean is kept exactly, and neighbours tell nothing of each other.
+/// evenly from zero to the amplitude, and which of the two is the longer one is even too. Both come from a hash of the seed and the
+/// smaller number. So the mean is kept exactly, and neighbours are independent of each other.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Times {
     blocks: u32,
@@ -226,9 +226,9 @@ impl Times {
 /// A grid that no SM can run.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum GridError {
-    /// It has no blocks.
+    /// The kernel has no blocks.
     NoBlocks,
-    /// Its blocks take no time.
+    /// The blocks of the kernel take no time.
     NoTime,
     /// A block of it may take longer than [`BLOCK_TIME_MAX`].
     TooLong {

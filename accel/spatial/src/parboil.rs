@@ -19,7 +19,7 @@ pub enum Class {
 /// A program.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Program {
-    /// Its name.
+    /// The name of the program.
     pub name: &'static str,
     /// The name of its input.
     pub input: &'static str,
@@ -34,7 +34,7 @@ pub struct Program {
 pub struct Row {
     /// The program that launches it.
     pub program: Program,
-    /// Its name.
+    /// The name of the kernel.
     pub kernel: &'static str,
     /// The number of its launches in a run.
     pub launches: u32,
@@ -48,7 +48,7 @@ pub struct Row {
     pub shared: u32,
     /// Registers of a block.
     pub registers: u32,
-    /// Threads of a block. Not in the paper. 0: registers, shared memory and slots say how many blocks an SM holds.
+    /// Threads of a block. Not in the paper. 0: registers, shared memory and slots determine the number of blocks of an SM.
     pub threads: u32,
     /// Blocks on an SM.
     pub blocks_per_sm: u8,

@@ -55,7 +55,7 @@ pub enum Decision {
     },
 }
 
-/// A rule that says which kernel an SM is set to.
+/// A rule that decides which kernel an SM is set to.
 pub trait Policy {
     /// Picks the launch that becomes active next, or none. Called while the active queue has room and launches wait.
     fn admit(&self, table: &Table) -> Option<Context>;

@@ -10,7 +10,7 @@ use crate::account::Payer;
 use crate::limits::BLOCKS_MAX;
 use crate::table::SMS_MAX;
 
-/// As many blocks as fit on all SMs.
+/// The number of blocks that fit on all SMs.
 pub(crate) const ENTRIES: usize = SMS_MAX * BLOCKS_MAX;
 
 /// The upper part of an entry: 11 bits of time, and the payer.

@@ -29,7 +29,7 @@ impl Context {
         if number < CONTEXTS { Some(Context(number as u8)) } else { None }
     }
 
-    /// Its number.
+    /// The number of the SM.
     #[must_use]
     pub const fn index(self) -> usize {
         self.0 as usize
@@ -122,7 +122,7 @@ pub enum State {
     Idle,
     /// To a kernel.
     Running(Place),
-    /// It is being taken away.
+    /// The SM is being taken away.
     Reserved {
         /// The kernel whose blocks are on it. `None` once that kernel is gone.
         victim: Option<Place>,
@@ -138,7 +138,7 @@ pub struct Waits {
     pub context: Context,
     /// The key of its context, now.
     pub key: Key,
-    /// Its number, as in [`Active::arrival`].
+    /// The number of the launch, as in [`Active::arrival`].
     pub arrival: u64,
 }
 

@@ -16,7 +16,7 @@
 //! 2. No job holds an engine for longer than its task declares, nor more often in a job.
 //! 3. No budget runs dry on the way: the budget of a task covers its computation, and [`Blocked::lends`] and [`Blocked::drawn`]
 //!    besides.
-//! 4. A job suspends for locks, its own operations, calls, and as long as it says otherwise; for the last two while it holds
+//! 4. A job suspends for locks, its own operations, calls, and as long as it declares otherwise; for the last two while it holds
 //!    nothing.
 //! 5. An engine is idle when it is released, and its request of a job is granted or withdrawn before its token goes back.
 //!
@@ -36,7 +36,7 @@
 //! Not here: which requests really overlap (4.11 to 4.33), which engines of a group a request is for.
 //!
 //! # Source
-//! Elliott 2015, sections 2.1.6, 2.1.7 and 4.3.2. Nothing is said there of engines by priority: those bounds are ours.
+//! Elliott 2015, sections 2.1.6, 2.1.7 and 4.3.2. The text has nothing on engines by priority: those bounds are ours.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -69,7 +69,7 @@ pub enum On {
     Engine(usize),
     /// A token of the pool with this index.
     Token(usize),
-    /// Nothing of its own: it donates to jobs that have to do with this pool.
+    /// No object of its own: the job donates to jobs that have to do with this pool.
     Donation(usize),
     /// The server with this index.
     Server(usize),
@@ -80,7 +80,7 @@ pub enum On {
 pub struct Part {
     /// The lock or server of the wait.
     pub on: On,
-    /// Its length in all.
+    /// The length of the wait in all.
     pub span: Nanoseconds,
     /// The task that accounts for most of it.
     pub largest: usize,
@@ -89,7 +89,7 @@ pub struct Part {
 /// The time for which a job is blocked, with its causes.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Blocked {
-    /// Its requests.
+    /// The requests of the job.
     pub requests: u32,
     /// The longest time that its own operations keep it suspended: part of its execution (4.1).
     pub operations: Nanoseconds,
@@ -209,7 +209,7 @@ fn settle(cluster: &Cluster, overheads: &Overheads, locks: &Locks) -> Result<(Re
             let bound = task.bound.as_ref().and_then(|bound| bound.response.ceil().to_integer().to_u64());
             match (bound, counted) {
                 (Some(bound), _) => *response = Nanoseconds(bound).max(*response),
-                // Overload is for the report to say; no bound on blocking is one without this task's response.
+                // Overload is left to the report; no bound on blocking is one without this task's response.
                 (None, Some(_)) if report.bounded == Some(false) => return Ok((report.without_bounds(), blocked)),
                 (None, Some(on)) => return Err(Unbounded::NoResponse(on)),
                 (None, None) => {}
@@ -785,8 +785,8 @@ impl Study<'_> {
     ///   2.32 where the shortest queue is one of lengths.
     /// - R2DGLP: eq. 2.35 and 4.37 with the c of the cluster and the bound f on queues, which may be above `ceil(c / k)`;
     ///   4.35 as long as all tasks fit into the queues (the text: while there are no more than CPUs).
-    /// - The same with a limit on the requests in all queues, of as many as CPUs or more: [`pool`] says why; with fewer, as by
-    ///   priority. No bound is known for the k-FMLP with such a limit.
+    /// - R2DGLP with a limit on the requests in all queues, of as many as CPUs or more: the bound of R2DGLP, for the reason in
+    ///   [`pool`]; with fewer, as by priority. No bound is known for the k-FMLP with such a limit.
     /// - Either of these with advice: all requests that its queue has room for, since it is unknown which queue that is.
     /// - By priority: as an engine, if there is one token, but with all jobs that have a place in its queue instead of one holder;
     ///   no bound is known for several tokens.
@@ -896,7 +896,8 @@ impl Study<'_> {
 }
 
 impl Protocol {
-    /// Whether each request of so many users joins a queue at once, and none passes another there: nothing depends on the priority that it is made with.
+    /// Whether each request of so many users joins a queue at once, and none passes another there: nothing depends on the priority
+    /// that it is made with.
     #[must_use]
     pub fn is_by_arrival(&self, users: usize) -> bool {
         match self {

@@ -30,7 +30,7 @@ use crate::utilisation::Utilisations;
 /// The reason why the bound does not apply to a cluster.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum DoesNotApply {
-    /// It is not scheduled by EDF.
+    /// The cluster is not scheduled by EDF.
     OtherPolicy,
     /// A task's deadline is not its period.
     Deadline {

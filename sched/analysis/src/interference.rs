@@ -91,7 +91,7 @@ pub fn responses(
     let point = |task: &Task| cluster.policy().priority_point(&task.parameters(cpus));
     let points: Vec<PriorityPoint> = scheduled.iter().map(point).collect();
     let tasks: Vec<Load> = cluster.tasks().iter().map(Load::of).collect();
-    // A longer one says no more than none.
+    // A longer bound is worth no more than none.
     let known = known.iter().map(|bound| bound.map(|bound| bound.0).filter(|bound| *bound <= 1 << 60)).collect();
     let delays = tasks.iter().map(|task| (task.execution <= task.period).then_some(0)).collect();
     let mut search = Search {

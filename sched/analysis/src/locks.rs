@@ -56,11 +56,11 @@ pub struct Engine {
     pub order: Order,
     /// Several, of which requests may name two.
     pub is_group: bool,
-    /// It has no device, so no budget pays for it.
+    /// The engine has no device, so no budget pays for it.
     pub is_mutex: bool,
     /// One for each task.
     pub users: Vec<User>,
-    /// It is held with a token of its own device only.
+    /// The engine is held with a token of its own device only.
     pub alternative: Option<Alternative>,
     /// Jobs that can want it at the same time, if some hold it with a token only: for each pool as many as it has tokens
     /// (`rho`), or as can have one if clusters share it; and all users without.
@@ -99,7 +99,7 @@ impl Shared {
 /// A task's use of a token, once in each job.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Section {
-    /// As in [`User`].
+    /// The number of the task, as in [`User`].
     pub task: usize,
     /// CPU time with the token, holds of engines apart.
     pub cpu: Nanoseconds,
@@ -133,7 +133,7 @@ pub struct Pool {
 /// A task of another cluster with which this one shares a pool.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Abroad {
-    /// Its number as a [`User`].
+    /// The number of the task, as a [`User`].
     pub task: usize,
     /// The number of the cluster: any number.
     pub cluster: usize,
@@ -144,9 +144,9 @@ pub struct Abroad {
 /// All that tasks of one cluster share.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Locks {
-    /// Its engines.
+    /// The engines of the cluster.
     pub engines: Vec<Engine>,
-    /// Its tokens.
+    /// The tokens of the cluster.
     pub pools: Vec<Pool>,
     /// The users that are of another cluster.
     pub abroad: Vec<Abroad>,

@@ -79,12 +79,12 @@ pub struct Locking {
 pub enum Infeasible {
     /// Interrupts leave no time for any task.
     OnlyInterrupts,
-    /// Its period or deadline is not longer than the latency of its release.
+    /// The period or deadline of a task is not longer than the latency of its release.
     TooShort {
         /// The number of the task.
         task: usize,
     },
-    /// It needs more than a CPU.
+    /// A task needs more than a CPU.
     TooLong {
         /// The number of the task.
         task: usize,

@@ -7,18 +7,18 @@
 /// The state of a pending job at an instant.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum State {
-    /// It runs.
+    /// The job runs.
     Scheduled,
-    /// It could run.
+    /// The job could run.
     Ready,
-    /// It waits.
+    /// The job waits.
     Suspended,
 }
 
 /// A job that is released and not complete, in one cluster at one instant.
 #[derive(Clone, Copy, Debug)]
 pub struct Pending<Key> {
-    /// Its base key. The smaller is the higher priority; no two are the same.
+    /// The base key of the job. The smaller is the higher priority; no two are the same.
     pub key: Key,
     /// The state of the job.
     pub state: State,
@@ -27,9 +27,9 @@ pub struct Pending<Key> {
 /// How a job is pi-blocked at an instant.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Blocking {
-    /// It does not run, though fewer jobs of higher priority are pending than there are CPUs.
+    /// The job does not run, though fewer jobs of higher priority are pending than there are CPUs.
     pub oblivious: bool,
-    /// It does not run, though fewer jobs of higher priority are ready or run than there are CPUs.
+    /// The job does not run, though fewer jobs of higher priority are ready or run than there are CPUs.
     pub aware: bool,
 }
 

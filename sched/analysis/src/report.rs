@@ -63,7 +63,7 @@ pub enum Test {
 }
 
 impl Test {
-    /// Its name in tables.
+    /// The name of the test in tables.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -98,16 +98,16 @@ pub enum Verdict {
     Fits,
     /// Work piles up without limit.
     Overload,
-    /// Nothing: the test is only sufficient.
+    /// No result: the test is only sufficient.
     Silent,
-    /// Nothing: the search grew too long.
+    /// No result: the search grew too long.
     GaveUp,
-    /// Nothing: the tasks or the policy are not of its kind.
+    /// No result: the tasks or the policy are not of its kind.
     DoesNotApply,
 }
 
 impl Verdict {
-    /// Its words in tables.
+    /// The words of the verdict in tables.
     #[must_use]
     pub fn words(self) -> &'static str {
         match self {
@@ -145,14 +145,14 @@ pub enum Term {
     Overheads,
     /// Servers that come before all tasks, and the kernel's own costs.
     Boosts,
-    /// Its own operations of engines.
+    /// The job's own operations of engines.
     Operations,
     /// Waiting for locks.
     Blocking,
 }
 
 impl Term {
-    /// Its words in tables.
+    /// The words of the term in tables.
     #[must_use]
     pub fn words(self) -> &'static str {
         match self {
@@ -205,9 +205,9 @@ impl Bound {
 /// Whether a task may be called hard.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Hard {
-    /// It misses no deadline.
+    /// The task misses no deadline.
     Proved,
-    /// It may, as far as we know.
+    /// The task may miss one, as far as we know.
     NotProved(Reason),
 }
 
@@ -229,7 +229,7 @@ pub enum Reason {
 }
 
 impl Reason {
-    /// Its words in tables.
+    /// The words of the reason in tables.
     #[must_use]
     pub fn words(self) -> &'static str {
         match self {
@@ -261,7 +261,7 @@ pub struct TaskReport {
 pub struct Report {
     /// The sum of e / p, overheads and blocking included.
     pub utilisation: BigRational,
-    /// Whether tardiness is bounded; `None`: no test says.
+    /// Whether tardiness is bounded; `None`: no test decides it.
     pub bounded: Option<bool>,
     /// All tests that were made.
     pub tests: Vec<(Test, Verdict)>,
@@ -339,7 +339,7 @@ pub(crate) fn analyse_waiting(
     let bounded = match tasks.iter().all(|task| task.bound.is_some()) {
         true => Some(true),
         false if !fits => Some(false),
-        // All we have are searches that gave up, or tests that say nothing.
+        // The only results are searches that gave up, or tests that decide nothing.
         false => (inflated.cpus() == 1).then_some(true),
     };
     // Releases moved by the latency of events: responses count from the real ones.
@@ -545,7 +545,7 @@ impl Study<'_> {
         }
     }
 
-    /// The bounds people compare with, and tests that say less than those above.
+    /// The bounds people compare with, and tests that prove less than those above.
     fn literature(&mut self, reports: &mut [TaskReport]) {
         let tasks = self.cluster.tasks();
         let is_implicit = tasks.iter().all(|task| task.deadline == task.period);

@@ -34,7 +34,7 @@
 //!   then. So only jobs of higher priority pass it, and while one is pending no job is pi-blocked; the hold that is under way is
 //!   waited for.
 //! - By priority, on several CPUs: a service for a job that comes last may pass others with an inherited key. No bound is given.
-//! - Tokens: where each request joins a queue at once, by arrival. Where priority says which request does, no bound is given.
+//! - Tokens: where each request joins a queue at once, by arrival. Where priority decides which request does, no bound is given.
 //!
 //! # Several clusters
 //!
@@ -60,7 +60,7 @@ use crate::blocking::{Unbounded, plus, times};
 /// A task that calls a server.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Caller {
-    /// As in [`crate::blocking::User`].
+    /// The number of the task, as in [`crate::blocking::User`].
     pub task: usize,
     /// The number of its calls in a job.
     pub times: u32,
@@ -71,7 +71,7 @@ pub struct Caller {
 /// A task that answers requests, one by one.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Server {
-    /// As in [`crate::blocking::User`], if it uses engines or tokens.
+    /// The number of the server, as in [`crate::blocking::User`], if it uses engines or tokens.
     pub task: Option<usize>,
     /// CPU time of the longest service with its holds of engines, without the calls that it makes meanwhile.
     pub service: Nanoseconds,

@@ -133,7 +133,7 @@ impl Cluster {
         Cluster { tasks, ..self.clone() }
     }
 
-    /// Its CPUs `m`, at least one.
+    /// The CPUs `m` of the cluster, at least one.
     #[must_use]
     pub fn cpus(&self) -> u32 {
         self.cpus
@@ -145,13 +145,13 @@ impl Cluster {
         self.policy
     }
 
-    /// Its tasks.
+    /// The tasks of the cluster.
     #[must_use]
     pub fn tasks(&self) -> &[Task] {
         &self.tasks
     }
 
-    /// Its tasks as the policy sees them.
+    /// The tasks of the cluster as the policy sees them.
     pub(crate) fn scheduled(&self) -> &[Task] {
         &self.scheduled
     }

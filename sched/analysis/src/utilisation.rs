@@ -97,8 +97,8 @@ pub fn liu_layland(tasks: &[Task]) -> bool {
     taken.pow(count) <= given.pow(count) * 2
 }
 
-/// Whether global EDF meets all deadlines because densities `e / d` are small: their sum is at most
-/// `m - (m - 1) * (the largest)`. `None` if a deadline is zero or longer than its period, where it says nothing.
+/// Whether global EDF meets all deadlines because densities `e / d` are small: their sum is at most `m - (m - 1) * (the largest)`.
+/// `None` if a deadline is zero or longer than its period, where the test does not apply.
 ///
 /// # Source
 /// Goossens, Funk, Baruah 2003, for implicit deadlines; Bertogna, Cirinei, Lipari 2005, for constrained ones.

@@ -67,7 +67,8 @@ mod tests {
         Cluster::new(cpus, PolicyName::Edf, tasks.iter().map(task).collect()).unwrap()
     }
 
-    /// Three tasks that execute for 1 and wait for 40 of 100: seen as execution more than a CPU, seen so at most two jobs of each other one in a window.
+    /// Three tasks that execute for 1 and wait for 40 of 100: seen as execution more than a CPU, seen so at most two jobs of each
+    /// other one in a window.
     #[test]
     fn what_is_waited_for_is_no_execution_of_others() {
         let found = responses(&cluster(1, &[(1, 100); 3]), &cluster(1, &[(41, 100); 3]));

@@ -343,7 +343,7 @@ proptest! {
         prop_assert!(latest(&fair) <= latest(&cluster));
     }
 
-    /// As it was: all of U rounded up in place of CPUs, in the divisor, too.
+    /// The earlier bound to compare with: all of U rounded up in place of CPUs, in the divisor, too.
     #[test]
     fn tardiness_is_no_larger_than_with_fewer_cpus_in_the_divisor(
         cluster in clusters(1..7, &[PolicyName::Edf], 1..1_000, 1, 1..14),

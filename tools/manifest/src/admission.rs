@@ -35,7 +35,7 @@ pub struct Study {
     pub cluster: Cluster,
     /// The index of each among the system's tasks.
     pub members: Vec<usize>,
-    /// Their reservations.
+    /// The reservations of these tasks.
     pub reservations: Vec<image::Reservation>,
     /// The engines whose users all declare how long they hold them, and the pools whose users all declare this for the tokens.
     pub locks: Locks,

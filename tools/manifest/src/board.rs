@@ -102,7 +102,7 @@ pub struct Controller {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Smmu {
-    /// Its first physical address.
+    /// The first physical address of the SMMU.
     pub at: u64,
     /// The interrupt of the SMMU for accesses that it refused.
     pub line: u32,
@@ -118,7 +118,7 @@ pub enum ControllerKind {
     Gicv3,
     /// GICv2: lines below 1020, eight CPUs.
     Gicv2,
-    /// BCM2836 and BCM2835: lines 32 to 95, all to one CPU, none told by edges.
+    /// BCM2836 and BCM2835: lines 32 to 95, all to one CPU, none triggered by edges.
     Bcm2836,
 }
 
@@ -138,7 +138,7 @@ pub struct Timer {
 pub struct Console {
     /// The kind of the device.
     pub kind: DeviceKind,
-    /// Its physical address.
+    /// The physical address of the device.
     pub at: u64,
 }
 
@@ -175,7 +175,7 @@ pub enum Start {
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "kebab-case")]
 pub enum Conduit {
-    /// As the device tree says.
+    /// By the method in the device tree.
     Tree,
     /// By `smc`.
     Smc,
@@ -189,11 +189,11 @@ pub enum Conduit {
 pub struct BoardDevice {
     /// The kind of the device, which its driver needs.
     pub kind: DeviceKind,
-    /// Its first physical address.
+    /// The first physical address of the device.
     pub at: u64,
     /// The bytes of its registers, in whole pages.
     pub bytes: Bytes,
-    /// Its interrupt, if it has one.
+    /// The interrupt of the device, if it has one.
     pub line: Option<u32>,
     /// By which number the SMMU knows it, if its addresses are translated.
     pub stream: Option<u32>,
@@ -211,7 +211,7 @@ pub struct BoardDevice {
     pub qemu: Option<DeviceQemu>,
 }
 
-/// How QEMU is told to have a device.
+/// The arguments with which QEMU has a device.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DeviceQemu {
@@ -281,7 +281,7 @@ impl DeviceKind {
 pub struct Owned {
     /// The name of the window.
     pub name: String,
-    /// Its first physical address.
+    /// The first physical address of the window.
     pub from: u64,
     /// The first after it.
     pub to: u64,

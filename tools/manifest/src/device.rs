@@ -10,7 +10,7 @@ use crate::resolve::{Device, Resolved};
 pub const OF_DEVICE: usize = 15;
 /// Beside the number of SMs: contexts with a lock have keys of their own.
 const KEYED: u64 = 1 << 31;
-/// Times of kernels for which there is room in the page that the firmware is told by.
+/// Times of kernels for which there is room in the firmware's page of parameters.
 pub(crate) const TIMES: usize = 160;
 const _: () = assert!(CONTEXTS == 16, "two words of weights");
 const _: () = assert!(8 * (1 + DEVICES * (OF_DEVICE + DEVICES)) + 16 * TIMES <= PAGE as usize);

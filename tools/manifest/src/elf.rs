@@ -13,7 +13,7 @@ use crate::layout::{self, PAGE};
 pub(crate) struct Program<'a> {
     /// First instruction.
     pub entry: u64,
-    /// Its segments, by address.
+    /// The segments of the program, by address.
     pub segments: Vec<Segment<'a>>,
 }
 

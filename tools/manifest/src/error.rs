@@ -96,7 +96,7 @@ pub enum Reason {
     NameTaken { task: String, name: String },
     /// A handle is not written `kind name: rights`.
     BadHandle(String),
-    /// This kind of object has no such right; with those that it has.
+    /// A right that this kind of object does not have; with those that it has.
     BadRight { kind: &'static str, right: String, choices: Vec<String> },
     /// A right only one task may have.
     NotTheServer { task: String, endpoint: String, server: String },
@@ -118,9 +118,9 @@ pub enum Reason {
     Zero { what: &'static str, of: String },
     /// A key that belongs together with another one.
     Needs { what: &'static str, of: String, needs: &'static str },
-    /// A pool is ordered or advised by lengths, and a user says none.
+    /// A user without a length in a pool that is ordered or advised by lengths.
     NoLength { pool: String, task: String },
-    /// Nothing was measured of a kernel, or of a class of its launches; with the kernels, or the classes, of which something was.
+    /// A kernel, or a class of its launches, without a measurement; with the kernels, or the classes, that have one.
     NotMeasured { kernel: String, class: Option<u32>, choices: Vec<String> },
     /// A file of measured times that cannot be used.
     BadTimes { file: String, why: String },
@@ -142,7 +142,7 @@ pub enum Reason {
     GroupTooDeep { group: String, limit: usize },
     /// Tasks of a graph each of which waits for the other's first token.
     GraphCycle { graph: String, task: String },
-    /// An object of a graph does not say how many replicas it has, and the analysis does not know.
+    /// An object of a graph without a declared number of replicas, for which the analysis finds none.
     NoReplicas { object: String, why: String },
     /// Tasks of a graph whose tokens are too few to go on for ever.
     GraphStarves { graph: String, task: String },
@@ -166,7 +166,7 @@ pub enum Reason {
     CpuInTwoClusters { cpu: u32, first: String, second: String },
     /// A CPU is in no cluster.
     CpuInNoCluster { cpu: u32 },
-    /// A task, or an interrupt, must say which cluster it belongs to.
+    /// A task, or an interrupt, that must name its cluster.
     NoCluster { of: String },
     /// Tasks of two clusters lock the same engine.
     EngineInTwoClusters { engine: String, first: String, second: String },

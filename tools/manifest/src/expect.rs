@@ -39,7 +39,7 @@ pub struct Expectations {
     pub screenshot: Option<String>,
     /// Whether the button for power is pressed, again and again.
     pub power_button: bool,
-    /// The package of the program that says whether the results of a run are right.
+    /// The package of the program that judges the results of a run.
     pub judge: Option<String>,
     /// Whether the kernel checks all its invariants after every trap.
     pub self_check: bool,
@@ -49,11 +49,11 @@ pub struct Expectations {
     pub campaign: bool,
     /// The longest turn of an emulated CPU, microseconds; det only. `None`: as long as the system can spare.
     pub turns: Option<u32>,
-    /// Whether kernels of accelerators run for an eighth of the time that they say, at most; checked in det only.
+    /// Whether kernels of accelerators run for an eighth of their declared time, at most; checked in det only.
     pub eighth: bool,
-    /// Conformance systems: how to vary them; each variant is run. One plain run if nothing is said.
+    /// Conformance systems: how to vary them; each variant is run. One plain run without any.
     pub variants: Vec<Variant>,
-    /// Whether golden traces say on which CPU tasks run.
+    /// Whether golden traces have the CPUs on which tasks run.
     pub places: Places,
     /// Tasks whose longest response times are shown; in `tests/target` they are compared with their bounds, in det only.
     pub responses: Vec<usize>,

@@ -43,8 +43,8 @@ impl Study {
     /// - A timer interrupt that ends a wait comes to the CPU that keeps the cluster's time, also while another thread runs there.
     ///   On one CPU a task has to run to ask for the next one; on several it may do so again and again while another is
     ///   interrupted.
-    /// - A client of a device may have it work in more and shorter operations than it says, while it holds an engine; each ends with an
-    ///   interrupt.
+    /// - A client of a device may have it work in more and shorter operations than it declares, while it holds an engine; each ends
+    ///   with an interrupt.
     pub fn doubt_interrupts(&mut self, system: &Resolved, index: usize) {
         let cpus = system.clusters[index].1.cpus;
         let untrusted = |task: usize| !system.keeps_word[task];

@@ -20,7 +20,7 @@ pub type Binaries = BTreeMap<String, Vec<u8>>;
 pub struct PackOptions {
     /// Distance between the CPUs the kernel uses.
     pub cpu_stride: u32,
-    /// Enforce engine locks, or not; `None`: as the manifest says.
+    /// Enforce engine locks, or not; `None`: as in the manifest.
     pub managed: Option<bool>,
 }
 
@@ -329,7 +329,7 @@ impl<'a> Packer<'a> {
     }
 
     fn finish(mut self, cpu_stride: u32, firmware: Option<Firmware>) -> PackedSystem {
-        // The tables are written twice: their length says where the blobs begin, which mappings refer to.
+        // The tables are written twice: their length determines the beginning of the blobs, which mappings refer to.
         let blobs_at = (self.tables().bytes.len() as u64).next_multiple_of(PAGE);
         for mapping in &mut self.mappings {
             if mapping.flags & mapping::IN_IMAGE != 0 {

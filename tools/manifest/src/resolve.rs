@@ -117,8 +117,8 @@ pub struct Resolved {
     pub engine_ends: Vec<(Nanoseconds, Nanoseconds)>,
     /// For each engine how long a job waits, at most, until clients without a lock have it no more; zero: there are none.
     pub engine_take_backs: Vec<Nanoseconds>,
-    /// For each engine the address of the first of the pages that take the place of its clients' doorbells, in the order of the clients; zero: no server
-    /// decides on them.
+    /// For each engine the address of the first of the pages that take the place of its clients' doorbells, in the order of the
+    /// clients; zero: no server decides on them.
     pub engine_shadows: Vec<u64>,
     /// For each engine its device and its number there, if it belongs to one.
     pub engine_places: Vec<Option<(usize, EngineIndex)>>,
@@ -173,17 +173,17 @@ pub struct Resolved {
 /// One task.
 #[derive(Clone, Debug)]
 pub struct Task {
-    /// Its name.
+    /// The name of the task.
     pub name: String,
-    /// Its program: `package/binary`, or the path of an ELF file ([`Task::elf`]).
+    /// The program of the task: `package/binary`, or the path of an ELF file ([`Task::elf`]).
     pub binary: String,
-    /// Its script; empty if it has none.
+    /// The script of the task; empty if it has none.
     pub script: Vec<Step>,
     /// The script that the simulator runs in place of the program; empty if there is none.
     pub model: Vec<Step>,
     /// Cluster it starts in.
     pub cluster: u32,
-    /// Its reservation, if it has one.
+    /// The reservation of the task, if it has one.
     pub reservation: Option<usize>,
     /// Whether it must not miss a deadline.
     pub hard: bool,
@@ -242,10 +242,10 @@ impl Device {
 /// One accelerator: the places of its pages, and the clients of its contexts.
 #[derive(Clone, Debug)]
 pub struct Device {
-    /// Its name.
+    /// The name of the device.
     pub name: String,
-    /// Its firmware: name of the package; and if a device of the engine CPU has kernels, behind a `+` for each of these devices, the package of its kernels,
-    /// or nothing. See [`Device::kernels`]. `None`: it runs none.
+    /// The firmware of the device: name of the package; and if a device of the engine CPU has kernels, behind a `+` for each of
+    /// these devices, the package of its kernels, or nothing. See [`Device::kernels`]. `None`: it runs none.
     pub firmware: Option<String>,
     /// The part of the board that does the work; `None`: it is the engine CPU, by the device model.
     pub processor: Option<Processor>,
@@ -435,7 +435,7 @@ pub struct Variant {
     pub board: Option<String>,
     /// Times of kernels are measured, which takes none of them from a file.
     pub measures: bool,
-    /// Where the files beside the manifest are, if not where its path says.
+    /// The folder of the files beside the manifest, if it is not that of its path.
     pub folder: Option<PathBuf>,
 }
 
@@ -545,7 +545,7 @@ enum RegionKind {
     Memory,
     /// Memory that no cache keeps.
     Uncached,
-    /// Registers of a device: which, as its driver is told (`abi::environment::device`), or zero.
+    /// Registers of a device, by the kind in its driver's environment (`abi::environment::device`), or zero.
     Device(u32),
     /// The kernel's trace.
     Trace,
@@ -656,7 +656,7 @@ impl Resolver<'_> {
             return Err(At(place, Reason::Zero { what: "line", of: name.get_ref().clone() }));
         }
         if self.out.board.controller.kind == ControllerKind::Bcm2836 {
-            // Mailboxes, for devices that are played by software; they tell by edges, and nothing else does.
+            // Mailboxes, for devices that are played by software; they are the only ones triggered by edges.
             let is_made = (112..115).contains(&line);
             if !is_made && !(32..96).contains(&line) {
                 return Err(self.lacks(place, format!("line {line}; its lines are 32 to 95, and 112 to 114")));
@@ -740,7 +740,7 @@ impl Resolver<'_> {
         PolicyName::from_name(name.get_ref()).map(|policy| policy as u32).ok_or_else(|| unknown_policy(name))
     }
 
-    /// The cluster that `named` says, or the only one there is.
+    /// The cluster in `named`, or the only one there is.
     fn cluster(&self, named: Option<&Spanned<String>>, of: &Spanned<String>) -> Result<usize, Fail> {
         match named {
             Some(name) => index_of(&self.file.clusters, "cluster", name),
@@ -975,7 +975,7 @@ impl Resolver<'_> {
     }
 }
 
-/// Adds the place of a region to those that are taken, unless it overlaps one. `at`: where the manifest says it.
+/// Adds the place of a region to those that are taken, unless it overlaps one. `at`: its entry in the manifest.
 fn take_place<'a>(
     range: Range<u64>,
     name: &'a Spanned<String>,

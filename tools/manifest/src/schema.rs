@@ -106,7 +106,7 @@ pub struct System {
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "kebab-case")]
 pub enum Trace {
-    /// Nothing.
+    /// No events.
     Off,
     /// The events by which a run is judged.
     Marks,
@@ -121,12 +121,12 @@ pub enum Trace {
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "kebab-case")]
 pub enum Panic {
-    /// It ends the emulator, or switches the board off.
+    /// The kernel ends the emulator, or switches the board off.
     #[default]
     End,
-    /// It stays where it is, for a debugger.
+    /// The kernel stays where it is, for a debugger.
     Halt,
-    /// It resets the board.
+    /// The kernel resets the board.
     Reset,
 }
 
@@ -134,10 +134,10 @@ pub enum Panic {
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "kebab-case")]
 pub enum Admission {
-    /// It is not packed.
+    /// The system is not packed.
     #[default]
     Refuse,
-    /// It is packed, with a warning.
+    /// The system is packed, with a warning.
     Warn,
 }
 
@@ -175,12 +175,12 @@ pub struct Task {
     /// Hard tasks may rely on the task's declarations, though nothing enforces them.
     #[serde(default)]
     pub trusted: bool,
-    /// It may sleep, and end its job, while it holds an engine or a token.
+    /// The task may sleep, and end its job, while it holds an engine or a token.
     #[serde(default)]
     pub sleeps_inside: bool,
-    /// Its jobs may take the budget of the next job before its release.
+    /// Jobs of the task may take the budget of the next job before its release.
     pub early_release: Option<Spanned<bool>>,
-    /// As a node of a graph, its jobs may begin before their releases.
+    /// Jobs of the task, as a node of a graph, may begin before their releases.
     pub early: Option<Spanned<bool>>,
     /// A graph releases it.
     #[serde(skip)]
@@ -197,7 +197,7 @@ pub struct Task {
     pub uses: Named<Use>,
     /// The policy after the task's end.
     pub restart: Option<Spanned<Restart>>,
-    /// It begins when another task starts it.
+    /// The task begins when another task starts it.
     pub dormant: Option<Spanned<bool>>,
     /// The place of the task among the clients of an engine that it uses without the lock, by handle.
     #[serde(default)]
@@ -220,7 +220,7 @@ pub enum SupervisorDies {
     /// The kernel panics.
     #[default]
     Panic,
-    /// Nothing: tasks have no further lives from then on.
+    /// No consequence: tasks have no further lives from then on.
     GoOn,
 }
 
@@ -236,7 +236,7 @@ pub enum Restart {
 #[serde(rename_all = "kebab-case")]
 pub enum RestartName {
     Always,
-    /// Its ends are told and kept.
+    /// The ends of the task are signalled and kept.
     Never,
 }
 
@@ -351,7 +351,7 @@ pub struct Region {
     pub bytes: Option<Spanned<Bytes>>,
     pub physical: Option<Spanned<u64>>,
     pub device: Option<Spanned<RegionDevice>>,
-    /// It is the kernel's trace.
+    /// The region is the kernel's trace.
     #[serde(default)]
     pub trace: bool,
     /// Whether caches may keep the contents.
@@ -542,7 +542,7 @@ pub struct GraphObject {
     pub on_device: Option<Spanned<bool>>,
     /// The number of jobs of the writer that may be under way.
     pub replicas: Option<Spanned<u32>>,
-    /// Its writer does not wait for readers that are late: they lose frames.
+    /// The writer does not wait for readers that are late: they lose frames.
     pub overwrite: Option<Spanned<bool>>,
 }
 
@@ -645,7 +645,7 @@ pub struct Test {
     pub marks: Vec<Spanned<String>>,
     #[serde(default)]
     pub faults: Vec<Spanned<String>>,
-    /// They fault in an order that depends on the board.
+    /// The faults come in an order that depends on the board.
     #[serde(default)]
     pub faults_in_any_order: bool,
     #[serde(default)]
@@ -666,7 +666,7 @@ pub struct Test {
     /// The button for power is pressed again and again.
     #[serde(default)]
     pub power_button: bool,
-    /// The package of a program that says whether the results of a run are right.
+    /// The package of a program that judges the results of a run.
     pub judge: Option<String>,
     /// Run it on a kernel that checks all its invariants after every trap.
     #[serde(default)]
@@ -674,12 +674,12 @@ pub struct Test {
     /// A second run does the same, to the record.
     #[serde(default)]
     pub repeatable: bool,
-    /// It runs long: only if it is named whole.
+    /// The test runs long: only if it is named whole.
     #[serde(default)]
     pub campaign: bool,
     /// The longest turn of an emulated CPU.
     pub turns: Option<Spanned<Time>>,
-    /// Kernels of accelerators run for an eighth of the time that they say, at most.
+    /// Kernels of accelerators run for an eighth of their declared time, at most.
     #[serde(default)]
     pub eighth: bool,
     /// Conformance systems: the policies and the clusters to run it with; each combination is a system.
@@ -687,7 +687,7 @@ pub struct Test {
     pub policies: Vec<Spanned<String>>,
     #[serde(default)]
     pub clusters: Vec<Spanned<String>>,
-    /// The golden trace says on which CPU tasks run.
+    /// The golden trace has the CPUs on which tasks run.
     #[serde(default)]
     pub places: bool,
     /// Tasks whose longest response times are shown.

@@ -127,8 +127,8 @@ impl Trace {
         self.records.iter().rev().find(|record| record.event == Event::Shutdown as u8).map(|record| record.value)
     }
 
-    /// Ledgers that are counted from the records, by kind and index, for systems that did not end themselves and so left none: jobs, lateness, and times
-    /// between switches, as far as the records reach.
+    /// Ledgers that are counted from the records, by kind and index, for systems that did not end themselves and so left none:
+    /// jobs, lateness, and times between switches, as far as the records reach.
     #[must_use]
     pub fn counted_ledgers(&self, system: &Resolved) -> BTreeMap<(u16, u16), u64> {
         let of = |ledgers: &'static [Ledger], count: usize| {
@@ -189,7 +189,7 @@ impl Trace {
         amounts.into_iter().map(|((ledger, index), amount)| ((ledger as u16, index as u16), amount)).collect()
     }
 
-    /// This trace with these ledgers.
+    /// A copy of the trace with these ledgers.
     #[must_use]
     pub fn with_ledgers(&self, amounts: &BTreeMap<(u16, u16), u64>) -> Self {
         let end = self.records.last().map_or(0, |record| record.time);
@@ -510,13 +510,13 @@ pub struct OffGrid {
     pub by: u64,
 }
 
-/// Whether a canonical trace says on which CPU a task starts and stops to run.
+/// Whether a canonical trace has the CPUs on which a task starts and stops to run.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Places {
-    /// It does not: where the choice between CPUs is free, two runs may choose differently.
+    /// CPUs are left out: where the choice between CPUs is free, two runs may choose differently.
     #[default]
     Left,
-    /// It does, and a task that goes on at once on another CPU is seen to move.
+    /// CPUs are shown, and a task that goes on at once on another CPU is seen to move.
     Shown,
 }
 
@@ -608,7 +608,7 @@ fn without_flicker(records: &[Record], places: Places) -> Vec<Record> {
                 let short_gap = previous.event == Event::SwitchAway as u8
                     && record.event == Event::SwitchTo as u8
                     && (places == Places::Left || previous.cpu == record.cpu)
-                    // A job may end and the next begin within one run, so the gap's two ends tell the job.
+                    // A job may end and the next begin within one run, so the gap's two ends decide the job.
                     && previous.job == record.job
                     && open.len().checked_sub(2).and_then(|index| kept[open[index]]).is_some_and(|run| run.object == record.object);
                 if near && (short_run || short_gap) {

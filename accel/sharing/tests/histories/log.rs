@@ -1,4 +1,4 @@
-//! All that was ever told to a policy. Oracles look things up here instead of remembering them.
+//! All input that a policy ever had. Oracles look things up here instead of remembering them.
 
 use std::collections::BTreeSet;
 

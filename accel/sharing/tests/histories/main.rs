@@ -64,7 +64,7 @@ fn random_parameters(chance: &mut Chance) -> Parameters {
 /// The habits of a member in one history.
 #[derive(Clone, Copy, Default)]
 struct Habits {
-    /// It sends in one of so many steps.
+    /// The member sends in one of so many steps.
     seldom: u64,
     most: u64,
     hangs: bool,
@@ -288,7 +288,7 @@ fn histories<P: Policy, O: Oracle>(
             steps += 1;
         }
         world.check_usage();
-        // Everybody falls silent: soon there are no ticks any more.
+        // All members fall silent: soon there are no ticks any more.
         if history % 64 == 0 {
             let mut quiet = 0;
             while world.call_again.is_some()

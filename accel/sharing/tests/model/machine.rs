@@ -29,7 +29,7 @@ pub struct Load {
     pub pause: u64,
     /// The instant when it begins.
     pub begins: u64,
-    /// It has a context, and never sends anything.
+    /// The client has a context, and never sends anything.
     pub silent: bool,
 }
 
@@ -134,7 +134,7 @@ impl<'a> Machine<'a> {
         machine
     }
 
-    /// From now on these members are suspended, and no others. The server hears of it by a message.
+    /// From now on these members are suspended, and no others. The server gets a message about it.
     pub fn suspend(&mut self, members: Members) {
         if self.suspended != members {
             self.suspended = members;

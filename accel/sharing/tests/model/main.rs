@@ -96,8 +96,8 @@ fn time_beyond_the_slice_is_paid_back() {
     near("108 ms against 0.4 ms, overuse control", run(Some(&mut disengaged()), &loads).shares()[0], 0.507, 0.01);
 }
 
-/// A client whose requests are small while its stores are trapped gets nearly everything under a sampled estimate, as no paper
-/// says. Counters are not deceived.
+/// A client whose requests are small while its stores are trapped gets nearly everything under a sampled estimate, which no paper
+/// mentions. Counters are not deceived.
 #[test]
 fn small_requests_while_sampled_deceive_samples_and_not_counters() {
     for small in [26, 66, 100] {
@@ -352,13 +352,13 @@ fn a_device_all_of_whose_members_are_suspended_is_not_ticked() {
 /// How a manager decides.
 #[derive(Clone, Copy, Debug)]
 enum Manager {
-    /// It lets all in.
+    /// The manager lets all in.
     Idle,
     /// By the sharer's bookings.
     Exported,
     /// By samples of its own.
     Nested(Estimator),
-    /// It lets in any members, anew each millisecond or so.
+    /// The manager lets in any members, anew each millisecond or so.
     Hostile(u64),
 }
 

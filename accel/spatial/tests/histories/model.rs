@@ -349,7 +349,7 @@ impl Model {
         }
     }
 
-    /// Nothing is on the SM any more.
+    /// Empties an SM.
     fn leave(&mut self, sm: usize) {
         let unit = std::mem::replace(&mut self.units[sm], free_unit());
         let next = unit.next.filter(|&next| self.kernel(next).issuable() > 0);

@@ -10,7 +10,7 @@ pub enum Spoilt {
     Restore(u32),
 }
 
-/// All that a host was told.
+/// All calls of a host.
 #[derive(Default)]
 pub struct Log {
     /// When blocks were issued for the first time, and their contexts.

@@ -656,8 +656,9 @@ fn decision_state(table: &Table, decision: Decision) -> State {
     table.state(sm)
 }
 
-/// How long after its launch the last of the first blocks of a kernel begins that takes all four SMs from another, for launches at these instants; the
-/// policy is in the device, or in a driver that hears of each change, and is heard, so many nanoseconds later.
+/// The time from its launch until the last of the first blocks of a kernel begins that takes all four SMs from another, for
+/// launches at these instants; the policy is in the device, or in a driver that gets each change, and is answered, so many
+/// nanoseconds later.
 fn waits(launches: &[u64], message: Option<u64>) -> Vec<u64> {
     let description = Description::of(4, Mechanism::Switch);
     let (low, high) = (context(1), context(2));

@@ -14,7 +14,7 @@ use super::Study;
 use crate::resolve::graphs::Replicas;
 use crate::resolve::{Graph, Resolved};
 
-/// Paths of which a graph is told, at most.
+/// The largest number of paths in the result for a graph.
 const PATHS: usize = 16;
 /// Paths that are looked at.
 const LOOKED_AT: usize = 1 << 12;
@@ -38,7 +38,7 @@ pub struct Latencies {
 /// A path through a graph.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Path {
-    /// Its nodes, by their places, from the source on.
+    /// The nodes of the path, by their places, from the source on.
     pub nodes: Vec<usize>,
     /// The time from the source's release until the job of the last node ends that works on its tokens, as far as this path delays
     /// it; nanoseconds.

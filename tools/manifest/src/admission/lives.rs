@@ -23,7 +23,7 @@ use crate::resolve::Resolved;
 /// The recovery of one task that has further lives.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Recovery {
-    /// Its index among the system's tasks.
+    /// The index of the task among the system's tasks.
     pub task: usize,
     /// The longest delay from its end to its next life.
     pub delay: Nanoseconds,
@@ -44,7 +44,8 @@ pub fn recoveries(system: &Resolved, overheads: &Overheads) -> Vec<Recovery> {
     system.policies.iter().filter(has_lives).map(recovery).collect()
 }
 
-/// A wait that the bound of `task` does not count, if it is the supervisor: that all it watches begins again in one job, and computes on its budget meanwhile.
+/// A wait that the bound of `task` does not count, if it is the supervisor: that all it watches begins again in one job, and
+/// computes on its budget meanwhile.
 pub(super) fn uncounted(system: &Resolved, task: usize) -> Option<String> {
     system.supervisor.filter(|supervisor| *supervisor == task)?;
     let begins = |policy: &Policy| u64::from(policy.start_within) * 1_000;

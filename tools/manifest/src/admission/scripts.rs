@@ -25,7 +25,7 @@ struct Hold {
     lock: Lock,
     cpu: u64,
     operations: u64,
-    /// Its acquisition counts elsewhere: with another engine of its group, or before it was given to an earlier key.
+    /// The acquisition of the lock counts elsewhere: with another engine of its group, or before it was given to an earlier key.
     is_second: bool,
 }
 
@@ -42,15 +42,15 @@ struct Sums {
     cpu: u64,
     /// Engines that it asks for without the token that they need.
     without_token: Vec<usize>,
-    /// It has an engine work that it does not hold.
+    /// The job has an engine work that it does not hold.
     works_without: bool,
     /// Locks that it still has at its end.
     kept: Vec<Lock>,
-    /// It begins again and never completes.
+    /// The job begins again and never completes.
     is_endless: bool,
 }
 
-/// Something that a script does and its manifest does not say, or that no bound counts.
+/// An act of a script that its manifest does not declare, or that no bound counts.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct Excess {
     /// The act of the script, in words.
@@ -88,7 +88,7 @@ impl Excesses {
         Excesses(all.collect())
     }
 
-    /// Whether none does more than is said.
+    /// Whether no script exceeds its declarations.
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -133,7 +133,7 @@ fn words(system: &Resolved, lock: Lock) -> String {
     }
 }
 
-/// The steps that the manifest says `task` takes, and in which key.
+/// The steps of `task` in the manifest, and their key.
 pub(super) fn written(system: &Resolved, task: usize) -> (&[Step], &'static str) {
     let task = &system.tasks[task];
     if task.script.is_empty() { (&task.model, "model") } else { (&task.script, "script") }

@@ -23,7 +23,7 @@ use crate::resolve::{Device, Graph, Resolved};
 /// A system, analysed for the waits of its tasks.
 pub(super) struct Waiting<'a> {
     system: &'a Resolved,
-    /// For each task which endpoints it calls, and how often in a job or a service, as far as that is said.
+    /// For each task the endpoints that it calls, and how often in a job or a service, as far as that is declared.
     calls: Vec<Vec<(usize, u32)>>,
     /// For each endpoint why nothing is known of its calls, if that is so.
     problems: Vec<Option<String>>,
@@ -296,7 +296,7 @@ impl<'a> Waiting<'a> {
             let mut handles = self.handles(server, of, right).filter(|one| !self.system.is_completion(one));
             !self.is_scripted(server) && handles.next().is_some()
         };
-        // For its device a driver waits while its client holds the engine, which says for how long.
+        // For its device a driver waits while its client holds the engine, with a declared length.
         if self.driven(server).is_none() && waits(kind::NOTIFICATION, rights::WAIT) {
             return Some(format!("server `{name}` may wait for notifications"));
         }
@@ -384,7 +384,8 @@ impl<'a> Waiting<'a> {
         })
     }
 
-    /// Whether `notification` tells `task` of free frames, as a node of a graph. Whether it ever waits for one is said of the object.
+    /// Whether `notification` signals free frames to `task`, as a node of a graph. The object has the fact whether the task ever
+    /// waits for one.
     fn is_room(&self, task: usize, notification: usize) -> bool {
         let own = self.system.graphs.iter().filter(|graph| graph.nodes.iter().any(|(node, _)| *node == task));
         let room = |graph: &Graph| format!("{}.{}", graph.name, self.name(task));
@@ -417,7 +418,8 @@ impl<'a> Waiting<'a> {
             let record = &self.system.endpoints[*at].1;
             let clusters = self.clusters(*at);
             let is_shared = clusters.len() > 1;
-            // A passive server without requests of this cluster may call in the background, until its first `receive`; another one is counted with its calls.
+            // A passive server without requests of this cluster may call in the background, until its first `receive`; another one
+            // is counted with its calls.
             let is_counted = |task: usize| used.iter().any(|at| self.server(*at) == task);
             let at_start = |task: usize| self.calls_at_start(task) && !is_counted(task);
             let callers = self.callers(*at).filter(|task| !self.is_server(*task) || at_start(*task));
@@ -559,7 +561,7 @@ impl<'a> Waiting<'a> {
         asked.sort_unstable();
         for endpoint in asked {
             let name = &self.system.endpoints[endpoint].0;
-            // `serve` computes for as long as a request says.
+            // `serve` computes for as long as a request asks.
             let server = self.server(endpoint);
             let obeys = self.system.tasks[server].script.iter().any(|step| step.operation == operation::SERVE);
             let works = self.works_for(task);

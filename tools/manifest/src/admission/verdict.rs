@@ -16,7 +16,7 @@ use crate::quantity::Time;
 /// Where a condition comes from.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Origin {
-    /// Its bound does not count all that it waits for.
+    /// The bound of the task does not count all its waits.
     Counted,
     /// A budget may run dry: its own, or that of a task with which it shares something.
     Budget,

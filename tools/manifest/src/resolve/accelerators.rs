@@ -531,8 +531,8 @@ impl Resolver<'_> {
         Ok((owner, number))
     }
 
-    /// The tokens of `pool` that are for `device`: the first, and how many. None if it says nothing of devices, or they
-    /// are not divided evenly, which is refused elsewhere.
+    /// The tokens of `pool` that are for `device`: the first, and how many. None if it names no devices, or they are not divided
+    /// evenly, which is refused elsewhere.
     fn own_tokens(&self, pool: usize, device: &str) -> (u32, u32) {
         let pool = &self.file.pools.0[pool].1;
         let named = pool.devices.as_ref().map(Spanned::get_ref);
@@ -706,7 +706,7 @@ impl Resolver<'_> {
             let drains = self.out.engine_places[index]
                 .filter(|(device, _)| self.out.devices[*device].mechanism == Mechanism::Drain);
             if let (Some((device, _)), false) = (drains, clients.is_empty()) {
-                // Nothing says how long their blocks are.
+                // The length of their blocks is not declared.
                 let place = self.file.devices.0[device].1.preemption.as_ref().map_or(name.span(), Spanned::span);
                 let (of, with) = (self.out.devices[device].name.clone(), "clients without a lock");
                 return Err(At(place, Reason::Excludes { what: "preemption = \"drain\"", of, with }));
@@ -792,7 +792,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// For each user of `engine` its task, and how long it says that it holds it.
+    /// For each user of `engine` its task, and its declared hold.
     pub(super) fn holds_of(&self, engine: usize) -> impl Iterator<Item = (usize, Option<u64>)> {
         let users = self.out.engine_users.iter().zip(&self.out.engine_holds);
         let users = users.filter(move |(user, _)| user.engine as usize == engine);

@@ -21,7 +21,7 @@ use crate::quantity::{Bytes, Time};
 use crate::read::Mistake;
 use crate::schema;
 
-/// Releases that queue for a node, unless its task says otherwise.
+/// Releases that queue for a node, unless its task has another limit.
 const BACKLOG: u32 = 8;
 /// The most tokens that a job moves, and that there may be.
 const AT_ONCE: u32 = fusee_graph::edge::AT_ONCE;
@@ -34,9 +34,9 @@ const FRAME: u64 = 64;
 /// A graph of tasks.
 #[derive(Clone, Debug)]
 pub struct Graph {
-    /// Its name.
+    /// The name of the graph.
     pub name: String,
-    /// Its nodes, the source first: indices of tasks, and how often each runs.
+    /// The nodes of the graph, the source first: indices of tasks, and how often each runs.
     pub nodes: Vec<(usize, Rate)>,
     /// Edges between nodes, by their places.
     pub edges: Vec<Edge>,
@@ -51,7 +51,7 @@ pub struct Graph {
 /// Memory that a job of one node writes and jobs of others read, so often that they do not wait for each other.
 #[derive(Clone, Debug)]
 pub struct Object {
-    /// Its name.
+    /// The name of the object.
     pub name: String,
     /// The place of the node that writes it.
     pub writer: usize,
@@ -63,7 +63,7 @@ pub struct Object {
     pub frame: u64,
     /// The beginning of the object among those that the graph's device reaches; `None`: tasks alone reach it.
     pub offset: Option<u64>,
-    /// Its writer does not wait for readers.
+    /// The writer does not wait for readers.
     pub overwrites: bool,
     /// The reason why its writer may have to wait for a frame, if it may.
     pub(crate) short: Option<String>,
@@ -129,9 +129,9 @@ type NamedEdge<'a> = (&'a Spanned<String>, Edge);
 /// An entry of a task's handles: its name in the task, its object, and the place where that is written.
 type Handle = (String, String, Range<usize>);
 
-/// A graph while it is read, and until all that it says is said to tasks.
+/// A graph while it is read, and until all its entries are passed on to tasks.
 struct Draft<'a> {
-    /// Its place among the graphs.
+    /// The place of the graph among the graphs.
     number: usize,
     name: &'a Spanned<String>,
     nodes: Vec<Node>,
@@ -572,7 +572,7 @@ fn tokens(name: &Spanned<String>, edge: &schema::GraphEdge) -> Result<Tokens, Mi
         .map_err(|_| (name.span(), Reason::Zero { what: "number of tokens", of: name.get_ref().clone() }))
 }
 
-/// The number that a key of `of` says, if it is there.
+/// The number in a key of `of`, if it is there.
 fn number(
     key: &Option<Spanned<u32>>,
     what: &'static str,

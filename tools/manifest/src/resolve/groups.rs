@@ -176,7 +176,8 @@ impl Resolver<'_> {
         Ok(())
     }
 
-    /// A group for each task that has several contexts in one place: there it counts as one client, with the largest weight that is said of them.
+    /// A group for each task that has several contexts in one place: there it counts as one client, with the largest weight that
+    /// they declare.
     fn groups_of_tasks(
         &mut self,
         (engine, server): (usize, usize),

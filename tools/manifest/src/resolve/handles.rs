@@ -422,7 +422,8 @@ impl Resolver<'_> {
         });
     }
 
-    /// Says to `task` where memory is that it cannot reach itself, such as that which it lets its device reach. The kernel knows nothing of it, so there is no handle.
+    /// Gives `task` the place of memory that it cannot reach itself, such as the memory that it lets its device reach. The kernel
+    /// knows nothing of it, so there is no handle.
     pub(super) fn tell(&mut self, task: usize, name: &str, physical: u64, bytes: u64) {
         self.out.tasks[task].environment.push(Entry {
             name: name.to_owned(),

@@ -34,7 +34,7 @@ impl Resolver<'_> {
 }
 
 impl Resolved {
-    /// Whether `handle` is the one by which its task hears of the ends of its operations: its driver signals it.
+    /// Whether `handle` is the one by which its task gets the ends of its operations: its driver signals it.
     pub(crate) fn is_completion(&self, handle: &image::Handle) -> bool {
         let entries = self.tasks[handle.task as usize].environment.iter();
         let mut named = entries.filter(|one| one.kind == kind::NOTIFICATION && one.name.starts_with(COMPLETION));

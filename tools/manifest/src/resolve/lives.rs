@@ -15,7 +15,7 @@ use crate::error::Reason;
 use crate::quantity::Time;
 use crate::schema::{Restart, RestartLimits, RestartName, SupervisorDies};
 
-/// From an end to the next life, unless the manifest says so: at first, and at most. Microseconds.
+/// The delays from an end to the next life, without a delay in the manifest: at first, and at most. Microseconds.
 const DELAYS: [u32; 2] = [1_000, 1_000_000];
 /// For how long a supervisor lends a task its budget to start with. Microseconds.
 const START_WITHIN: u32 = 10_000;
@@ -47,7 +47,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// The notification by which `watcher` hears of ends.
+    /// The notification by which `watcher` gets ends.
     fn ends_of_tasks(&mut self, watcher: usize, name: &Spanned<String>) -> Result<usize, Fail> {
         self.sound(Of::Task(watcher))?;
         if self.file.tasks.0.iter().all(|(_, task)| task.restart.is_none()) {
@@ -57,7 +57,7 @@ impl Resolver<'_> {
                 Reason::Needs { what: "supervisor", of, needs: "a task with the key `restart`" },
             ));
         }
-        // It would hear of ends, and its device of nothing.
+        // The task would get ends, and its device nothing.
         if self.out.devices.iter().any(|device| device.driver == watcher) {
             let (of, with) = (name.get_ref().clone(), "being the driver of a device");
             return Err(At(name.span(), Reason::Excludes { what: "supervisor", of, with }));
@@ -119,7 +119,7 @@ impl Resolver<'_> {
         Ok(())
     }
 
-    /// `watcher` hears of the ends of `task`, and may give it another life.
+    /// Makes `watcher` get the ends of `task`, and able to give it another life.
     fn watch(&mut self, watcher: usize, task: usize, restart: &Spanned<Restart>, ends: usize) -> Result<(), Fail> {
         self.sound(Of::Task(task))?;
         let name = self.out.tasks[task].name.clone();

@@ -18,7 +18,7 @@ use crate::read::Mistake;
 pub(super) enum Fail {
     /// There is a mistake here.
     At(Range<usize>, Reason),
-    /// It refers to something that has a mistake. There is nothing more to say.
+    /// The object refers to something that has a mistake, which is reported there.
     Follows,
 }
 

@@ -3,7 +3,7 @@
 //! They become names of files, columns of tables and words in a terminal, so they have letters, digits, `-` and `_`, in parts with a point
 //! between them.
 //!
-//! Not here: how long names may be, which the records of the image say.
+//! Not here: the length of names, which the records of the image determine.
 
 use toml::Spanned;
 

@@ -52,8 +52,8 @@ impl Resolved {
         one == other || (group(one) != 0 && group(one) == group(other)) || self.are_parts_of_one(one, other)
     }
 
-    /// Where the device of an engine decides: how often jobs of `task` come at most, and how long after its release one is taken to be pending, which the
-    /// analysis looks at. `None`: it has no jobs.
+    /// Where the device of an engine decides: how often jobs of `task` come at most, and how long after its release one is taken to
+    /// be pending, which the analysis looks at. `None`: it has no jobs.
     pub(crate) fn period_and_window(&self, task: usize) -> Option<(u64, u64)> {
         let own = self.tasks[task].reservation.map(|own| &self.reservations[own])?;
         (own.class == class::REAL_TIME && own.period > 0).then(|| (own.period, own.period.max(own.deadline)))

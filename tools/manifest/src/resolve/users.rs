@@ -391,7 +391,7 @@ impl Resolver<'_> {
         if used > 1 && !is_driver { format!(".{}", self.out.devices[device].name) } else { String::new() }
     }
 
-    /// Lets the other drivers of a client know where its memory on `device` is, if the manifest says how far devices are.
+    /// Gives the other drivers of a client the place of its memory on `device`, if the manifest has the distances of devices.
     pub(super) fn peers(
         &mut self,
         device: usize,
@@ -459,7 +459,7 @@ impl Resolver<'_> {
             self.unused(task, &ring, place.clone())?;
             self.share(task, slot, &spanned(ring), region, READ | WRITE, &place)?;
             if is_model {
-                // Its driver is told where all of them are.
+                // The driver gets the places of all of them.
                 self.told.insert((driver, region));
             } else {
                 self.unused(driver, &entry, place.clone())?;

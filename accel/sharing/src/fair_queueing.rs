@@ -17,7 +17,7 @@
 //! # Invariants
 //!
 //! 1. While members are sampled, only the sampled one has commands at the device.
-//! 2. At a settlement, one of the members that set the system time is let in.
+//! 2. One of the members that set the system time at a settlement is let in.
 //! 3. A lone member is neither drained nor sampled nor denied.
 //! 4. An active member's lead is at most the sum of three: the threshold it was under when it was let in, the interval that
 //!    elapsed, and its use while it was sampled. With intervals of `L` that is 2 `L` and the drain of one request.

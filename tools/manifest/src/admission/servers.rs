@@ -384,8 +384,8 @@ impl<'a> Waiting<'a> {
         })
     }
 
-    /// Whether `notification` signals free frames to `task`, as a node of a graph. The object has the fact whether the task ever
-    /// waits for one.
+    /// Whether `notification` signals free frames to `task`, as a node of a graph. Whether the task ever waits for one is decided
+    /// for each object.
     fn is_room(&self, task: usize, notification: usize) -> bool {
         let own = self.system.graphs.iter().filter(|graph| graph.nodes.iter().any(|(node, _)| *node == task));
         let room = |graph: &Graph| format!("{}.{}", graph.name, self.name(task));

@@ -49,7 +49,7 @@ use crate::topology::{Distance, Topology};
 /// The quantity that H4 makes large.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Gain {
-    /// How much shorter the critical section becomes: the text's choice. It may be less than nothing.
+    /// The time by which the critical section becomes shorter: the text's choice. It may be less than nothing.
     #[default]
     CriticalSection,
     /// The time by which it ends earlier.
@@ -130,7 +130,7 @@ impl<const G: usize, const U: usize> Heuristics<G, U> {
         self.users.get(usize::from(user))?.gpu
     }
 
-    /// How long `request` will hold its token if that is `replica`: the predicted length, or the provisioned one.
+    /// The time that `request` will hold its token if that is `replica`: the predicted length, or the provisioned one.
     #[must_use]
     pub fn predicted<Key>(&self, request: &Request<Key>, replica: u8) -> Nanoseconds {
         let Some(user) = self.users.get(usize::from(request.user)) else { return request.length };
@@ -163,8 +163,8 @@ impl<const G: usize, const U: usize> Heuristics<G, U> {
         active
     }
 
-    /// When each request in an FQ will have ended, from now, by its place among the pool's requests: the predicted
-    /// lengths of those ahead, and its own.
+    /// The time from now until each request in an FQ will have ended, by its place among the pool's requests: the predicted lengths
+    /// of those ahead, and its own.
     fn completions<Key: Copy + Ord, const K: usize, const N: usize>(&self, pool: &Pool<Key, K, N>) -> [Nanoseconds; N] {
         let mut lengths = [Nanoseconds::ZERO; N];
         for (length, request) in lengths.iter_mut().zip(pool.requests()) {

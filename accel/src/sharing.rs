@@ -18,7 +18,7 @@
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Client(pub u8);
 
-/// When a command arrived, in nanoseconds of the caller's clock.
+/// The arrival of a command, in nanoseconds of the caller's clock.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub struct Arrival(pub u64);
 
@@ -80,7 +80,7 @@ impl Sharing for RoundRobin {
 #[derive(Clone, Copy, Debug)]
 pub struct Weighted {
     weights: [u8; CLIENTS],
-    /// Where the next command of each client begins.
+    /// The beginning of the next command of each client.
     starts: [u64; CLIENTS],
     now: u64,
 }

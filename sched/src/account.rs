@@ -45,7 +45,7 @@ pub const GRAIN: Nanoseconds = Nanoseconds(50_000);
 pub struct Refill {
     /// The amount of the refill. Zero: none is pending.
     pub amount: Nanoseconds,
-    /// When.
+    /// The instant of the refill.
     pub at: Instant,
 }
 
@@ -60,7 +60,7 @@ pub struct Account {
     pub left: Nanoseconds,
     /// Time used beyond the budget and not yet paid for.
     pub debt: Nanoseconds,
-    /// When the present chunk was released.
+    /// The release of the present chunk.
     pub release: Instant,
     /// The sum of the pending refills.
     pending: Nanoseconds,

@@ -114,7 +114,7 @@ pub struct TaskParameters {
     pub cpus: u32,
 }
 
-/// Where the priority points of a task's jobs lie. Only points of one cluster may be compared.
+/// The priority points of a task's jobs. Only points of one cluster may be compared.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum PriorityPoint {
     /// A point this long after the job's release, give or take an offset that is the same for all tasks of the cluster.
@@ -137,7 +137,7 @@ impl PriorityPoint {
 
 /// A job-level fixed-priority policy: where are the priority points of a task's jobs?
 pub trait Policy {
-    /// Where they are.
+    /// The priority point of the jobs of `task`.
     fn priority_point(&self, task: &TaskParameters) -> PriorityPoint;
 }
 
@@ -155,8 +155,8 @@ pub struct EarliestDeadlineFirst;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FairLateness;
 
-/// By how much all points of [`FairLateness`] are later than `Y`: 2^56 ns, more than two years. No execution
-/// time may be longer.
+/// The offset by which all points of [`FairLateness`] are later than `Y`: 2^56 ns, more than two years. No execution time may be
+/// longer.
 pub const FAIR_LATENESS_OFFSET: Nanoseconds = Nanoseconds(1 << 56);
 
 /// Rate monotonic: the shorter period first.

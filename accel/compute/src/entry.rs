@@ -9,7 +9,7 @@ use crate::{Access, BLOCKS_MAX, Kernel, MEASURED, Memory, Resources, VIEWS_MAX, 
 pub struct Entry {
     /// The name of the kernel.
     pub name: &'static str,
-    /// By which launches name it, see [`identity`].
+    /// The number by which launches name the kernel, see [`identity`].
     pub identity: u32,
     /// The needs of a block.
     pub resources: Resources,

@@ -16,7 +16,7 @@ elements!(u8 u16 u32 u64 i8 i16 i32 i64 f32);
 
 impl<T: Element, const N: usize> Element for [T; N] where [T; N]: bytemuck::Pod {}
 
-/// How an engine reaches memory on behalf of a kernel. Addresses are the engine's.
+/// The memory that an engine reaches on behalf of a kernel. Addresses are the engine's.
 ///
 /// All addresses are within the views that were asked for. An access that fails reads zeros, and writes nothing; the launch then fails.
 pub trait Memory {
@@ -38,7 +38,7 @@ pub enum Access {
     Update,
 }
 
-/// Where the elements of a view are.
+/// The place of the elements of a view.
 #[derive(Clone, Copy)]
 pub struct Place<'m, T>(Kind<'m, T>);
 

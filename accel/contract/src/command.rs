@@ -60,9 +60,9 @@ pub enum Operation {
     /// Copies `length` bytes. Copy engines only: `CopyIn` from system to local memory,
     /// `CopyOut` from local to system memory, an only copy engine from either to the other. Overlap is undefined.
     Copy {
-        /// Where from.
+        /// The address to read from.
         source: u64,
-        /// Where to.
+        /// The address to write to.
         destination: u64,
         /// Bytes, a positive multiple of [`OPERAND_ALIGNMENT`].
         length: u64,
@@ -70,9 +70,9 @@ pub enum Operation {
     /// Copies `length` bytes from the memory of another device into this device's. `CopyIn` only. The copy engine of the
     /// other device has no part in it here, but on other hardware might, so its lock is held, too.
     PeerCopy {
-        /// Where from: memory of another device, as this device sees it.
+        /// The address to read from: memory of another device, as this device sees it.
         source: u64,
-        /// Where to.
+        /// The address to write to.
         destination: u64,
         /// Bytes, a positive multiple of [`OPERAND_ALIGNMENT`].
         length: u64,

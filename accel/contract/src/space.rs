@@ -60,7 +60,7 @@ pub const SHARED_CLIENT: u64 = 1 << 8;
 pub const SESSION_CLIENT: u64 = 1 << 9;
 /// Contexts of a device that one client may have.
 pub const CLIENT_CONTEXTS: usize = 7;
-/// Where the second context of a client stands in that parameter; others stand above it, a byte each.
+/// The bit of that parameter where the second context of a client begins; others stand above it, a byte each.
 const MORE_CONTEXTS: u32 = 16;
 
 /// The parameter `context.CLIENT` of a client with these contexts, at most [`CLIENT_CONTEXTS`], and these flags.

@@ -38,7 +38,7 @@ pub const INJECT_PERIOD: u64 = 100_000;
 /// together. An interrupt that a client may wait for behind a [shut gate](crate::GATE_SHUT) is not kept back.
 pub const MODERATION: u64 = 250_000;
 
-/// By how many percent each byte of a copy takes longer than [`COPY_BYTE`]: because the way is far, or the bus is busy.
+/// The percentage by which each byte of a copy takes longer than [`COPY_BYTE`]: because the way is far, or the bus is busy.
 ///
 /// An input of the model, constant in a run: [`NEAR`](Slowdown::NEAR) is a way without other copies; the costs of others were
 /// measured elsewhere. Never faster than that, so that the rule above holds.

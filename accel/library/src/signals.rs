@@ -214,7 +214,7 @@ fn stage(points: &mut [Point], number: u32) {
     }
 }
 
-/// From how many combinations with turns that follow each other on a block is worth a loop.
+/// The least number of combinations with successive turns for which a block is worth a loop.
 const MANY: usize = 16;
 
 /// Two points become the transform of both. Each result is halved, and rounded once; so no number grows.
@@ -290,7 +290,7 @@ mod tests {
         prop_oneof![8 => any::<i16>(), 1 => Just(i16::MAX), 1 => Just(i16::MIN), 2 => -9i16..9]
     }
 
-    /// By its definition, in floating point.
+    /// The transform by its definition, in floating point.
     fn slow_transform(samples: &[[i16; 2]]) -> Vec<[f64; 2]> {
         let count = samples.len();
         let point = |k: usize| {

@@ -46,7 +46,7 @@ pub struct Seen {
 pub struct Admission {
     /// The members that are let in: all while none of them wants the engine, since the first store would not be seen.
     pub members: Members,
-    /// When to step again, at the latest. `None`: none of them wants the engine, as far as was seen.
+    /// The latest instant of the next step. `None`: none of them wants the engine, as far as was seen.
     pub call_again: Option<Instant>,
 }
 

@@ -186,7 +186,7 @@ pub struct Verdict {
     pub drain: Members,
     /// A request that took too long.
     pub accused: Option<Accusation>,
-    /// When to step again, at the latest. `None`: at the next trapped store.
+    /// The latest instant of the next step. `None`: at the next trapped store.
     pub call_again: Option<Instant>,
 }
 
@@ -222,7 +222,7 @@ impl Verdict {
     }
 }
 
-/// Where a member stands among the others.
+/// The place of a member among the others.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Place {
     /// The group whose share it takes part in.

@@ -242,13 +242,13 @@ impl Tree {
         })
     }
 
-    /// By how much engine time `member` leads the slowest of its siblings.
+    /// The engine time by which `member` leads the slowest of its siblings.
     #[must_use]
     pub fn lead(&self, member: Member) -> Nanoseconds {
         self.lead_of(leaf(member))
     }
 
-    /// By how much engine time `group` leads the slowest of its siblings.
+    /// The engine time by which `group` leads the slowest of its siblings.
     #[must_use]
     pub fn group_lead(&self, group: Group) -> Nanoseconds {
         self.lead_of(group.index())

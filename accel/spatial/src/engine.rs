@@ -50,7 +50,7 @@ pub struct Description {
     pub places: u8,
     /// The resources of an SM.
     pub limits: Limits,
-    /// How SMs are taken away.
+    /// The mechanism by which SMs are taken away.
     pub mechanism: Mechanism,
 }
 
@@ -96,7 +96,7 @@ pub struct Record {
     pub work: u64,
     /// The number of the block.
     pub block: u32,
-    /// Where in the context's save area the state is: a number below the SMs times the blocks on an SM, which no other saved
+    /// The place of the state in the context's save area: a number below the SMs times the blocks on an SM, which no other saved
     /// block of the context has. So a save area as large as the state of all SMs is always large enough.
     pub slot: u16,
     /// Bytes of state.
@@ -109,7 +109,7 @@ pub struct Record {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Bad;
 
-/// How a kernel ended.
+/// The outcome of a kernel.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Outcome {
     /// All its blocks have ended.
@@ -197,7 +197,7 @@ pub struct Engine<P> {
     over: u16,
     /// A kernel ended since [`Engine::advance_to_an_end`] began.
     has_ended: bool,
-    /// When something is next due on each SM. `u64::MAX`: never.
+    /// The instant of the next due event on each SM. `u64::MAX`: never.
     due: [u64; SMS_MAX],
     sms: [Unit; SMS_MAX],
     kernels: [Kernel; PLACES_MAX],
@@ -387,8 +387,8 @@ impl<P: Policy> Engine<P> {
         );
     }
 
-    /// When the engine must be advanced to next. Not after the last instant: again, to the same one. `None`: nothing is under
-    /// way.
+    /// The instant to which the engine must be advanced next. Not after the last instant: again, to an equal one. `None`: nothing
+    /// is under way.
     #[must_use]
     pub fn next(&self) -> Option<u64> {
         if self.asks || self.over != 0 {
@@ -709,7 +709,7 @@ impl Kernel {
 /// The first due event.
 #[derive(Clone, Copy)]
 struct First {
-    /// When. [`NEVER`]: nothing is.
+    /// The instant of the event. [`NEVER`]: there is none.
     due: u64,
     sm: usize,
 }

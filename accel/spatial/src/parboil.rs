@@ -23,9 +23,9 @@ pub struct Program {
     pub name: &'static str,
     /// The name of its input.
     pub input: &'static str,
-    /// By the length of its kernels: "Class 1".
+    /// The class by the length of its kernels: "Class 1".
     pub kernels: Class,
-    /// By the length of a whole run: "Class 2".
+    /// The class by the length of a whole run: "Class 2".
     pub run: Class,
 }
 
@@ -58,7 +58,7 @@ pub struct Row {
     pub save_time: u64,
 }
 
-/// How the times of the table are understood.
+/// The reading of the times of the table.
 ///
 /// The columns "average time", "blocks", "blocks per SM" and "time per block" do not go together: the last is the first times
 /// the third divided by the second, without the number of SMs. Two readings are consistent in themselves.

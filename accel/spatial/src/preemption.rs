@@ -27,7 +27,7 @@ pub enum Mechanism {
 }
 
 impl Mechanism {
-    /// When an SM that is reserved at `now` starts to save, unless all its blocks have ended. `u64::MAX`: never.
+    /// The instant when an SM that is reserved at `now` starts to save, unless all its blocks have ended. `u64::MAX`: never.
     #[must_use]
     pub const fn saves_at(self, now: u64) -> u64 {
         match self {

@@ -118,9 +118,9 @@ pub struct Active {
 /// The state of an SM.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum State {
-    /// To nothing.
+    /// The SM is set to no kernel.
     Idle,
-    /// To a kernel.
+    /// The SM is set to a kernel.
     Running(Place),
     /// The SM is being taken away.
     Reserved {

@@ -21,10 +21,10 @@ use core::cmp::Reverse;
 use crate::policy::{Decision, Policy, first_issuable, first_of_its_context, reserve, retarget};
 use crate::table::{Active, Context, Place, State, Table};
 
-/// Where budgets come from.
+/// The source of budgets.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Shares {
-    /// From the tokens of each context.
+    /// Budgets come from the tokens of each context.
     Given,
     /// Equal sharing among so many processes: the SMs divided by the processes. The remaining SMs go, one each, to kernels in the
     /// order of arrival, as long as no active kernel has them.
@@ -37,7 +37,7 @@ pub enum Shares {
 /// Dynamic spatial sharing.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Dss {
-    /// Where budgets come from.
+    /// The source of budgets.
     pub shares: Shares,
 }
 

@@ -379,7 +379,7 @@ fn counted_blocking_and_responses_agree_in_the_end() {
     assert!(responses[..3].iter().all(|response| response + responses[3] > 150), "two jobs of the last: {responses:?}");
 }
 
-/// By priority no job of the less urgent passes one of the more urgent; one that is lent a priority may.
+/// Under priorities no job of the less urgent passes one of the more urgent; one that is lent a priority may.
 #[test]
 fn of_jobs_with_later_priority_points_only_one_hold_comes_before() {
     let holds = [10, 20, 40];

@@ -136,7 +136,7 @@ impl Load {
 #[derive(Clone, Copy, Debug)]
 struct Piece {
     value: u64,
-    /// By a nanosecond for each, or not at all.
+    /// The value grows by a nanosecond for each, or not at all.
     grows: bool,
     /// For so long, at least one nanosecond.
     span: u64,
@@ -167,7 +167,7 @@ impl Piece {
     }
 }
 
-/// When a task comes before another.
+/// The condition under which a task comes before another.
 #[derive(Clone, Copy, Debug)]
 enum Before {
     /// Always.
@@ -224,11 +224,11 @@ struct Search {
     cpus: u128,
     tasks: Vec<Load>,
     interfering: Vec<Vec<(usize, Before)>>,
-    /// By task: bounds from elsewhere.
+    /// Bounds from elsewhere, by task.
     known: Vec<Option<u64>>,
-    /// By task: how long its jobs wait, `None` if its bound would exceed the period.
+    /// The wait of jobs, by task; `None` if its bound would exceed the period.
     waits: Vec<Option<u64>>,
-    /// By task: the time for which its work waits; `None`: it is unknown.
+    /// The time for which work waits, by task; `None`: it is unknown.
     delays: Vec<Option<u64>>,
     looks: u64,
 }

@@ -31,7 +31,7 @@ pub struct User {
 /// In which order requests are granted.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Order {
-    /// By arrival.
+    /// The order of arrival.
     #[default]
     Fifo,
     /// Earliest key first; a hold is not interrupted.
@@ -105,7 +105,7 @@ pub struct Section {
     pub cpu: Nanoseconds,
 }
 
-/// How requests for tokens wait.
+/// The rule by which requests for tokens wait.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Protocol {
     /// Within the cluster: k-FMLP, R2DGLP, or by priority. Queues are joined without advice.
@@ -120,7 +120,7 @@ pub enum Protocol {
 /// Tokens.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Pool {
-    /// How requests wait.
+    /// The rule by which requests wait.
     pub protocol: Protocol,
     /// Whether advice may choose the queue in which one waits, and leave a token free.
     pub advised: bool,

@@ -47,9 +47,9 @@ pub struct Overheads {
     pub cache_delay: Nanoseconds,
     /// The loss of a job by an interrupt.
     pub cache_interrupt: Nanoseconds,
-    /// From an event to its handler; takes no CPU time.
+    /// The time from an event to its handler; takes no CPU time.
     pub event_latency: Nanoseconds,
-    /// From one CPU's request to another's interrupt; takes no CPU time.
+    /// The time from one CPU's request to another's interrupt; takes no CPU time.
     pub interprocessor_interrupt: Nanoseconds,
     /// Entering the kernel by a call.
     pub call_in: Nanoseconds,

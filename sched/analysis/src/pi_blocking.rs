@@ -24,7 +24,7 @@ pub struct Pending<Key> {
     pub state: State,
 }
 
-/// How a job is pi-blocked at an instant.
+/// The pi-blocking of a job at an instant.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Blocking {
     /// The job does not run, though fewer jobs of higher priority are pending than there are CPUs.
@@ -33,7 +33,7 @@ pub struct Blocking {
     pub aware: bool,
 }
 
-/// How each of the pending jobs of a cluster of `cpus` CPUs is pi-blocked, in their order.
+/// The pi-blocking of each of the pending jobs of a cluster of `cpus` CPUs, in their order.
 ///
 /// # Source
 /// Brandenburg, Anderson 2013; Elliott 2015, section 2.1.6.3.

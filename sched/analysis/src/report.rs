@@ -29,7 +29,7 @@ use crate::{compare, plus, whole};
 use fusee_sched::key::PolicyName;
 use fusee_sched::time::Nanoseconds;
 
-/// Where a bound or verdict comes from.
+/// The source of a bound or verdict.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Test {
     /// `U <= m` and each `u <= 1`.
@@ -171,9 +171,9 @@ impl Term {
 /// A bound, in nanoseconds.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Bound {
-    /// From release to completion.
+    /// The time from release to completion.
     pub response: BigRational,
-    /// From deadline to completion; negative: how much sooner.
+    /// The time from deadline to completion; negative: how much sooner.
     pub lateness: BigRational,
     /// The test that gave it.
     pub test: Test,
@@ -265,7 +265,7 @@ pub struct Report {
     pub bounded: Option<bool>,
     /// All tests that were made.
     pub tests: Vec<(Test, Verdict)>,
-    /// By task.
+    /// The reports by task.
     pub tasks: Vec<TaskReport>,
     /// Tasks that need more than their periods. They have no bounds, and those of the others count them as
     /// tasks that never rest.

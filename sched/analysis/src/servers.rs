@@ -87,7 +87,7 @@ pub struct Server {
     pub is_bounded: bool,
 }
 
-/// How a service is suspended for engines and tokens.
+/// The suspension of a service for engines and tokens.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Held {
     /// The number of its requests for one.
@@ -164,7 +164,7 @@ impl<'a> Calls<'a> {
         Ok(sum)
     }
 
-    /// How a service of the server at `index` is suspended for engines and tokens.
+    /// The suspension of a service of the server at `index` for engines and tokens.
     pub(crate) fn held(&self, index: usize) -> Held {
         self.held.get(index).copied().unwrap_or_default()
     }

@@ -42,7 +42,7 @@ pub struct Above {
     pub span: Nanoseconds,
     /// The period, above zero.
     pub period: Nanoseconds,
-    /// By how much the instants at which it begins may depart from being a period apart.
+    /// The time by which the instants at which it begins may depart from being a period apart.
     pub jitter: Nanoseconds,
 }
 

@@ -36,7 +36,7 @@ pub enum Unanswered {
 /// The longest response time of a task, and its parts.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Response {
-    /// From release to completion.
+    /// The time from release to completion.
     pub longest: Nanoseconds,
     /// Work of other tasks in the busy period up to then.
     pub interference: Nanoseconds,

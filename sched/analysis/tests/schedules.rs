@@ -14,7 +14,7 @@ use num_rational::BigRational;
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
 
-/// When the jobs of each task are released.
+/// The releases of the jobs of each task.
 type Releases = Vec<Vec<u64>>;
 
 /// The longest response time of each task, of those jobs that are released.

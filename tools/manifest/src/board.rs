@@ -18,7 +18,7 @@ pub struct Board {
     pub name: String,
     /// The `compatible` string in a device tree of this board.
     pub tree: Option<String>,
-    /// Where memory lies.
+    /// The place of memory.
     pub memory: Memory,
     /// Devices that are the kernel's alone.
     pub owned: Vec<Owned>,
@@ -30,7 +30,7 @@ pub struct Board {
     pub smmu: Option<Smmu>,
     /// Interrupts of timers.
     pub timer: Timer,
-    /// Where a panic is printed.
+    /// The device on which a panic is printed.
     pub console: Console,
     /// CPUs.
     pub cpus: Cpus,
@@ -50,7 +50,7 @@ pub struct Board {
     pub profiles: BTreeMap<Profile, QemuProfile>,
 }
 
-/// Where memory lies. Physical addresses and lengths.
+/// The place of memory. Physical addresses and lengths.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Memory {
@@ -60,11 +60,11 @@ pub struct Memory {
     pub bytes: Bytes,
     /// Length of all RAM, as QEMU has it, if that is more.
     pub ram: Option<Bytes>,
-    /// Where the raw kernel image is loaded.
+    /// The address to which the raw kernel image is loaded.
     pub kernel: u64,
-    /// Where kernel image and packed system must have ended.
+    /// The address before which kernel image and packed system must have ended.
     pub kernel_end: u64,
-    /// Where the engine firmware is linked; its description block is the page below.
+    /// The address to which the engine firmware is linked; its description block is the page below.
     pub firmware: u64,
     /// Room for the firmware.
     pub firmware_bytes: Bytes,
@@ -132,7 +132,7 @@ pub struct Timer {
     pub physical: u32,
 }
 
-/// Where a panic is printed.
+/// The device on which a panic is printed.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Console {
@@ -153,33 +153,33 @@ pub struct Cpus {
     pub errata: Vec<u32>,
     /// The number of them that share an affinity 1.
     pub per_cluster: u32,
-    /// How all but the first are started.
+    /// The method by which all but the first are started.
     pub start: Start,
-    /// How the firmware is called, if that starts them.
+    /// The method by which the firmware is called, if that starts them.
     pub conduit: Option<Conduit>,
-    /// Where they wait, if they are not started by the firmware: the physical address of the word of the first one.
+    /// The place where they wait, if they are not started by the firmware: the physical address of the word of the first one.
     pub release: Option<u64>,
 }
 
-/// How CPUs are started.
+/// The methods by which CPUs are started.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "kebab-case")]
 pub enum Start {
-    /// By the firmware.
+    /// The firmware starts them.
     Psci,
-    /// By an address in a table.
+    /// An address in a table starts them.
     SpinTable,
 }
 
-/// How the firmware is called.
+/// The methods by which the firmware is called.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "kebab-case")]
 pub enum Conduit {
-    /// By the method in the device tree.
+    /// The method in the device tree.
     Tree,
-    /// By `smc`.
+    /// The instruction `smc`.
     Smc,
-    /// By `hvc`.
+    /// The instruction `hvc`.
     Hvc,
 }
 
@@ -195,7 +195,7 @@ pub struct BoardDevice {
     pub bytes: Bytes,
     /// The interrupt of the device, if it has one.
     pub line: Option<u32>,
-    /// By which number the SMMU knows it, if its addresses are translated.
+    /// The number by which the SMMU knows it, if its addresses are translated.
     pub stream: Option<u32>,
     /// The first physical address of a processor's own memory, where it begins.
     pub memory: Option<u64>,
@@ -287,7 +287,7 @@ pub struct Owned {
     pub to: u64,
 }
 
-/// How the accelerator is kicked.
+/// The kick of the accelerator, by a store to a page.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Kick {

@@ -30,7 +30,7 @@ pub const DOORBELLS: u64 = 0xC000_0000;
 pub const DOORBELL_STEP: u64 = 2 * PAGE;
 /// In a sharer, the doorbell pages of the members of its first engine, one behind the other, and then their shadows.
 pub const MEMBERS: u64 = 0xC100_0000;
-/// Where the doorbell pages of the members of this engine begin in its sharer.
+/// The address where the doorbell pages of the members of this engine begin in its sharer.
 #[must_use]
 pub const fn members(engine: usize) -> u64 {
     MEMBERS + engine as u64 * 32 * PAGE

@@ -205,8 +205,8 @@ impl Task {
     }
 }
 
-/// How a program that the manifest names by its path is called among binaries. No package begins with a dot or a slash, so no
-/// `package/binary` is called so.
+/// The name among binaries of a program that the manifest names by its path. No package begins with a dot or a slash, so no
+/// `package/binary` has such a name.
 pub(crate) fn elf_binary(path: &str) -> String {
     if path.starts_with(['.', '/']) { path.to_owned() } else { format!("./{path}") }
 }
@@ -305,7 +305,7 @@ pub struct Device {
 pub struct Processor {
     /// The name of the processor on the board.
     pub name: String,
-    /// Where its program lies; `None`: it runs none.
+    /// The place of its program; `None`: it runs none.
     pub program: Option<Program>,
 }
 
@@ -423,7 +423,7 @@ fn worst_fit(shares: &[(u64, u64)], sizes: &[u32]) -> Vec<usize> {
     clusters
 }
 
-/// How a system departs from its manifest.
+/// The difference of a system from its manifest.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Variant {
     /// The policy of all clusters.
@@ -880,7 +880,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// Where the rings of the CPUs lie in the kernel's trace, and how long they are.
+    /// The place of the CPUs' rings in the kernel's trace, and their length.
     fn rings(&self, name: &Spanned<String>, region: &schema::Region) -> Result<(u64, u64), Fail> {
         let of = || name.get_ref().clone();
         let others = [
@@ -900,7 +900,7 @@ impl Resolver<'_> {
         Ok((0, u64::from(self.out.cpus) * RING_BYTES as u64))
     }
 
-    /// Where the device of the board that is called `wanted` lies, and how long its registers are.
+    /// The place of the board's device that is called `wanted`, and the length of its registers.
     fn named_device<'a>(
         &mut self,
         name: &'a Spanned<String>,
@@ -923,7 +923,7 @@ impl Resolver<'_> {
         Ok((at, bytes.0))
     }
 
-    /// Where a region lies, and how long it is. `fixed`: those with a place of their own so far.
+    /// The place of a region, and its length. `fixed`: those with a place of their own so far.
     fn physical<'a>(
         &mut self,
         name: &'a Spanned<String>,

@@ -224,7 +224,7 @@ pub enum SupervisorDies {
     GoOn,
 }
 
-/// When, and how often, a task is given another life.
+/// The conditions under which a task is given another life, and how often.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged, expecting = "`restart` is \"always\", \"never\", or a table with `at_most` and `within`")]
 pub enum Restart {
@@ -477,7 +477,7 @@ pub enum Order {
     Priority,
 }
 
-/// How SMs are taken from one command for another.
+/// The mechanism by which SMs are taken from one command for another.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "kebab-case")]
 pub enum Preemption {

@@ -27,7 +27,7 @@ pub struct TimeTable {
 pub struct KernelTime {
     /// The kernel's name.
     pub name: String,
-    /// By which launches name the kernel.
+    /// The number by which launches name the kernel.
     pub identity: u32,
     /// The class.
     pub class: u32,

@@ -227,9 +227,9 @@ pub struct Message {
 /// The content of a message.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Said {
-    /// By the crate `log`: level, file and line, text.
+    /// A message of the crate `log`: level, file and line, text.
     Text(String),
-    /// By the crate `defmt`: an encoded frame, without the zero that ends it.
+    /// A message of the crate `defmt`: an encoded frame, without the zero that ends it.
     Frame(Vec<u8>),
 }
 
@@ -260,7 +260,7 @@ impl Run {
         self.keys.start == self.first
     }
 
-    /// Where the frame ends, if it is one and does.
+    /// The end of the frame, if it is one and ends.
     fn end(&self) -> Option<usize> {
         self.bytes.iter().position(|byte| *byte == 0).filter(|_| self.first == DEFMT_FRAME)
     }

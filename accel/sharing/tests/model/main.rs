@@ -349,14 +349,14 @@ fn a_device_all_of_whose_members_are_suspended_is_not_ticked() {
 
 //--- Groups that are left to their managers
 
-/// How a manager decides.
+/// The rule by which a manager decides.
 #[derive(Clone, Copy, Debug)]
 enum Manager {
     /// The manager lets all in.
     Idle,
-    /// By the sharer's bookings.
+    /// The manager decides by the sharer's bookings.
     Exported,
-    /// By samples of its own.
+    /// The manager decides by samples of its own.
     Nested(Estimator),
     /// The manager lets in any members, anew each millisecond or so.
     Hostile(u64),

@@ -310,20 +310,20 @@ pub(super) struct Unit {
     occupant: Option<Payer>,
     /// The slots whose blocks are being restored, a bit each.
     restoring: u16,
-    /// From when on its blocks are saved if it is not free. [`NEVER`] if it is not reserved.
+    /// The instant from which on its blocks are saved if it is not free. [`NEVER`] if it is not reserved.
     saves_at: u64,
-    /// When the save or the restore ends.
+    /// The instant when the save or the restore ends.
     until: u64,
     restore_from: u64,
     /// Until when its time has been booked.
     since: u64,
-    /// When its clock would have been zero, had the clock not stood.
+    /// The instant when its clock would have been zero, had the clock not stood.
     started: u64,
     /// The first of `ends`,
     earliest: u64,
     /// and its slot; of several the one with the smallest number.
     first: u8,
-    /// When each block ends by the SM's clock; [`NEVER`]: no block. While saving: the remaining time of the block.
+    /// The end of each block by the SM's clock; [`NEVER`]: no block. While saving: the remaining time of the block.
     ends: [u64; BLOCKS_MAX],
     blocks: [u32; BLOCKS_MAX],
     /// The account of the restore of each block.

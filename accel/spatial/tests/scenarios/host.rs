@@ -13,7 +13,7 @@ pub enum Spoilt {
 /// All calls of a host.
 #[derive(Default)]
 pub struct Log {
-    /// When blocks were issued for the first time, and their contexts.
+    /// The instants when blocks were issued for the first time, and their contexts.
     pub begun: Vec<(u64, Context)>,
     pub saved: Vec<Record>,
     pub restored: Vec<Record>,

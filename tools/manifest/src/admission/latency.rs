@@ -67,10 +67,10 @@ pub fn latencies(system: &Resolved, overheads: &Overheads) -> Vec<Latencies> {
     system.graphs.iter().map(|graph| of_graph(system, graph, &answer)).collect()
 }
 
-/// How soon a task answers.
+/// The answer of a task: how soon it comes.
 struct Answer {
     task: usize,
-    /// From release to completion, nanoseconds; or why that is not bounded.
+    /// The time from release to completion, nanoseconds; or the reason why that is not bounded.
     response: Result<u64, String>,
     unenforced: Option<String>,
 }

@@ -27,7 +27,7 @@ pub struct Recovery {
     pub task: usize,
     /// The longest delay from its end to its next life.
     pub delay: Nanoseconds,
-    /// From its end until its next life is up, at most; or why that is not known.
+    /// The longest time from its end until its next life is up; or the reason why that is not known.
     pub bound: Result<Nanoseconds, String>,
 }
 
@@ -64,7 +64,7 @@ pub(super) fn uncounted(system: &Resolved, task: usize) -> Option<String> {
     })
 }
 
-/// From the end of a delay until the task is up, at most.
+/// The longest time from the end of a delay until the task is up.
 fn sight(system: &Resolved, supervisor: usize, overheads: &Overheads) -> Result<Nanoseconds, String> {
     let name = &system.tasks[supervisor].name;
     let reservation = system.tasks[supervisor].reservation.map(|at| system.reservations[at]);

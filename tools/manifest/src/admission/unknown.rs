@@ -79,7 +79,7 @@ fn unknown_to(system: &Resolved, task: usize, engines: &[usize]) -> Option<Strin
     Some(format!("server `{server}`, which uses {lock}, {why}"))
 }
 
-/// How requests for tokens of the pool with this number wait.
+/// The rule by which requests for tokens of the pool with this number wait.
 pub(super) fn protocol(system: &Resolved, pool: usize) -> Protocol {
     let record = &system.pools[pool].1;
     let cpus = system.clusters[record.cluster as usize].1.cpus.count_ones() as u16;

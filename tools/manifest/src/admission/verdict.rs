@@ -13,7 +13,7 @@ use super::{Analysis, Study};
 use crate::error::Reason;
 use crate::quantity::Time;
 
-/// Where a condition comes from.
+/// The origin of a condition.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Origin {
     /// The bound of the task does not count all its waits.

@@ -42,7 +42,7 @@ pub struct Graph {
     pub edges: Vec<Edge>,
     /// The longest time from a release of the source until the end of the last job that works on its tokens; to be proved.
     pub latency: Option<Time>,
-    /// Where that is written.
+    /// The place of that entry in the file.
     pub(super) place: Range<usize>,
     /// The objects in memory that its nodes hand on.
     pub objects: Vec<Object>,

@@ -282,7 +282,7 @@ impl Resolver<'_> {
         })
     }
 
-    /// Where a client stands.
+    /// The place of a client.
     fn place_in_tree(
         &self,
         engine: usize,

@@ -22,9 +22,9 @@ use crate::quantity::Bytes;
 pub(super) const READ: u32 = rights::READ;
 pub(super) const WRITE: u32 = rights::WRITE;
 const MAP: u32 = rights::MAP;
-/// To use an engine without its lock, of which the kernel knows nothing: no bit of its rights.
+/// The right to use an engine without its lock, of which the kernel has no record: no bit of its rights.
 const SHARE: u32 = 1 << 30;
-/// To know the physical address, which the kernel does not look at: no bit of its rights.
+/// The right to know the physical address, which the kernel does not look at: no bit of its rights.
 pub(super) const PHYSICAL: u32 = 1 << 31;
 
 /// The right to give copies away, of handles that can be given.

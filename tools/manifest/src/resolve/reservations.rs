@@ -105,7 +105,7 @@ fn stack(name: &Spanned<String>, task: &schema::Task) -> Result<u64, Fail> {
     Ok(bytes)
 }
 
-/// Where the manifest permits the jobs of `task` to take the budget of the next one before its release.
+/// The place where the manifest permits the jobs of `task` to take the budget of the next one before its release.
 pub(super) fn may_release_early(task: &schema::Task) -> Option<Range<usize>> {
     let by_key = task.early_release.as_ref().filter(|permitted| *permitted.get_ref()).map(Spanned::span);
     let by_policy = task.overrun.as_ref().filter(|overrun| *overrun.get_ref() == Overrun::EarlyRelease);

@@ -52,18 +52,18 @@ impl Resolved {
         one == other || (group(one) != 0 && group(one) == group(other)) || self.are_parts_of_one(one, other)
     }
 
-    /// Where the device of an engine decides: how often jobs of `task` come at most, and how long after its release one is taken to
-    /// be pending, which the analysis looks at. `None`: it has no jobs.
+    /// The shortest period of jobs of `task` on an engine whose device decides, and the time after its release for which one is
+    /// taken to be pending, which the analysis looks at. `None`: it has no jobs.
     pub(crate) fn period_and_window(&self, task: usize) -> Option<(u64, u64)> {
         let own = self.tasks[task].reservation.map(|own| &self.reservations[own])?;
         (own.class == class::REAL_TIME && own.period > 0).then(|| (own.period, own.period.max(own.deadline)))
     }
 }
 
-/// To save all that is on an SM, or to restore it, in nanoseconds.
+/// The time to save all that is on an SM, or to restore it, in nanoseconds.
 const SAVE: u64 = Limits::K20C.transfer_time(Limits::K20C.bytes());
 
-/// How SMs of a device change hands.
+/// The mechanism by which SMs of a device change hands.
 pub(super) fn mechanism(name: &Spanned<String>, device: &schema::Device) -> Result<Mechanism, Fail> {
     let of = || name.get_ref().clone();
     let said = device.preemption.as_ref();

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! 1. holds of engines     -> how long a job is blocked by engines
-//! 2. + what it computes   -> how long it has its token
+//! 2. + its computation    -> how long it has its token
 //! 3. sections of tokens   -> how long it is blocked by tokens
 //!    e' = e + its own operations + 2's and 3's blocking, and then a plain test
 //! ```

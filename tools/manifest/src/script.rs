@@ -4,9 +4,9 @@
 //! burn 2ms               compute until charged 2 ms more
 //! sleep 5ms              suspend until 5 ms after this job's release
 //! call server 1ms        call an endpoint; the server burns 1 ms for us
-//! send server 1ms        send to an endpoint; nobody waits, and nobody donates
-//! serve server           serve an endpoint for ever: burn what each request asks for
-//! receive server         wait for a request: what follows is its service, whatever it asks for
+//! send server 1ms        send to an endpoint; no task waits, and none donates
+//! serve server           serve an endpoint for ever: burn the time of each request
+//! receive server         wait for a request: the next steps are its service, for any time asked for
 //! reply server           answer it, wait for the next one, and go on after that `receive`
 //! signal done 1          signal bits of a notification
 //! wait done              wait for a notification

@@ -259,6 +259,7 @@ fn wait<'a>(system: &'a Resolved, task: usize, step: &Step) -> Option<(String, C
             let what = format!("calls `{}`", system.endpoints[endpoint].0);
             Some((what, Box::new(move |held| is_driver_of(system, endpoint, held))))
         }
+        operation::SEND => Some((format!("sends to `{}`", system.endpoints[at?].0), Box::new(|_| false))),
         operation::WAIT => Some((format!("waits for `{}`", system.notifications[at?].0), Box::new(|_| false))),
         operation::SERVE | operation::RECEIVE | operation::REPLY => {
             Some((format!("waits for requests at `{}`", system.endpoints[at?].0), Box::new(|_| false)))

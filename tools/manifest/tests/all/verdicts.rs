@@ -100,6 +100,28 @@ uses.m = { cpu = "200us" }
     );
     let orders = (r#""sleep 12ms", "release m""#, r#""release m", "sleep 12ms""#);
     breaks(&sleeps, orders, "a", (Origin::Counted, "`b` sleeps while it holds engine `m`"));
+    // A request waits until the server takes it, so a sender may wait for ever.
+    let sends = mutex(
+        r#"
+script = ["acquire m", "send s 0ns", "release m"]
+period = "40ms"
+budget = "2ms"
+wcet = "100us"
+trusted = true
+handles = { m = "engine m: acquire", s = "endpoint s: send" }
+uses.m = { cpu = "200us" }
+[tasks.server]
+script = ["serve s"]
+class = "service"
+period = "10ms"
+budget = "1ms"
+handles = { s = "endpoint s: receive" }
+[endpoints.s]
+server = "server"
+"#,
+    );
+    let orders = (r#""send s 0ns", "release m""#, r#""release m", "send s 0ns""#);
+    breaks(&sends, orders, "a", (Origin::Counted, "`b` sends to `s` while it holds engine `m`"));
     let waits = mutex(
         r#"
 script = ["acquire m", "wait n", "release m"]

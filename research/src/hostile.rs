@@ -26,7 +26,7 @@ const SEED: u64 = 1;
 /// Systems between two signs of life.
 const BLOCK: u64 = 20_000;
 /// Systems in which a planted fault is searched for, at most: the search ends at the first that shows it.
-const SEARCH: u64 = 100_000;
+const SEARCH: u64 = 400_000;
 
 /// The systems of the suite, and the large number of them.
 pub const CAMPAIGN: Campaign = Campaign {

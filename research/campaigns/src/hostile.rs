@@ -425,6 +425,9 @@ impl HostileReport {
             let mut tree = tree::parse(&draft.text());
             let source = &mut Source::new(!seed ^ attempt << 48, number);
             themes::add(&mut tree, source);
+            if kernel.granted == Some(Granted::SupervisorsHaveTime) {
+                themes::lives::add(&mut tree, source);
+            }
             extras::add(&mut tree, &coverage::KEYS, source);
             if let Some(coverage) = &mut self.coverage {
                 coverage.draw(&tree);

@@ -19,6 +19,8 @@ pub const NAME: &str = "figures of the tree are no worse than they were";
 const FILE: &str = "tests/systems/house.toml";
 /// A file of more lines is long.
 const LONG: usize = 700;
+/// Sums of lines are rounded up to so many, so that one more test is no change.
+const STEP: usize = 1_000;
 
 /// Folders whose comments are counted, each with those below it.
 const FOLDERS: [&str; 12] = [
@@ -78,8 +80,8 @@ impl Figures {
     /// Each figure with its name; and whether more of it is better.
     fn all(&self) -> impl Iterator<Item = (String, usize, bool)> {
         let sums = [
-            ("lines of Rust in `tools`, `tests` and `research`", self.lines_beside),
-            ("lines of manifests", self.lines_of_manifests),
+            ("lines of Rust in `tools`, `tests` and `research`, at most", self.lines_beside),
+            ("lines of manifests, at most", self.lines_of_manifests),
             ("files of more than 700 lines", self.long_files),
         ];
         let sums = sums.into_iter().map(|(name, figure)| (name.to_owned(), figure, false));
@@ -149,6 +151,9 @@ fn count(root: &Path) -> Result<Figures> {
             let is_manifest = text.lines().any(|line| line == "[system]");
             figures.lines_of_manifests += if is_manifest { text.lines().count() } else { 0 };
         }
+    }
+    for sum in [&mut figures.lines_beside, &mut figures.lines_of_manifests] {
+        *sum = sum.next_multiple_of(STEP);
     }
     Ok(figures)
 }

@@ -10,7 +10,7 @@ use super::tree::{names, task};
 mod clients;
 mod devices;
 mod graphs;
-mod lives;
+pub(super) mod lives;
 mod rare;
 mod steps;
 mod tokens;

@@ -7,7 +7,7 @@ use super::{MICROSECOND, MILLISECOND, give, insert, one_in, section, strangers};
 use crate::hostile::tree::{names, nanoseconds, task};
 
 /// Lets some tasks, servers and drivers begin again, and others end them; some tasks are begun by others.
-pub(super) fn add(tree: &mut Table, source: &mut Source) {
+pub(in crate::hostile) fn add(tree: &mut Table, source: &mut Source) {
     let killers = strangers(tree);
     let clusters = names(tree, "clusters");
     let mut beginning = 0;

@@ -47,7 +47,7 @@ pub const KILLED: Campaign = Campaign {
     draw: |draws| kills(&Here::own()?, draws),
 };
 
-/// What a task of each system computes in each of its jobs, tenths of a millisecond. Its budget is two milliseconds: beyond that it is late.
+/// CPU time that each job of a system computes, tenths of a millisecond. Its budget is two milliseconds: beyond that it is late.
 const COMPUTES: [u64; 6] = [5, 10, 15, 30, 35, 40];
 /// Names of systems: of two runs at once both may have the same.
 const NAMES: [&str; 2] = ["one", "another"];
@@ -59,7 +59,7 @@ const PATIENCE: Duration = Duration::from_secs(600);
 /// Draws the suite's share of both campaigns, with all that is kept in `folder`: words for the report, and what is wrong.
 ///
 /// # Errors
-/// What could not be tried.
+/// A run that could not be tried.
 pub fn check(folder: &Path) -> Result<(String, Vec<String>)> {
     let here = Here::of(folder)?;
     let mut problems = Vec::new();
@@ -97,7 +97,7 @@ impl System {
     }
 }
 
-/// What a run printed, and what it kept.
+/// The output of a run, and the files that it kept.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 struct Seen {
     code: Option<i32>,
@@ -106,17 +106,17 @@ struct Seen {
     records: Vec<u8>,
 }
 
-/// What a run is when it is alone.
+/// A run that had no other beside it.
 #[derive(Clone)]
 struct Alone {
     seen: Seen,
-    /// What `trace` and `dump` print of it.
+    /// The output of `trace` and of `dump` for it.
     shown: [String; 2],
-    /// What it has done at its end.
+    /// Its bytes and calls at its end.
     done: Done,
 }
 
-/// What a program has read and written: bytes, and calls of the system.
+/// Bytes that a program has read and written, and its calls of the system.
 #[derive(Clone, Copy, Debug, Default)]
 struct Done([u64; 4]);
 
@@ -230,7 +230,7 @@ impl Here {
     }
 }
 
-/// What systems are when they run alone, each tried once.
+/// Runs of systems alone, each tried once.
 #[derive(Default)]
 struct References(BTreeMap<System, Alone>);
 
@@ -383,7 +383,7 @@ fn kill(here: &Here, system: System, which: usize, target: u64) -> Result<(u32, 
     Ok((process, stage))
 }
 
-/// What is wrong with what is shown after a run was killed.
+/// Mistakes in the output of commands after a run was killed.
 fn left(here: &Here, process: u32, stage: Stage, before: &Alone, killed: &Alone) -> Result<Vec<String>> {
     let mut problems = Vec::new();
     for (place, view) in VIEWS.into_iter().enumerate() {

@@ -162,7 +162,7 @@ impl Which {
         self.costs_of(number).map(|costs| costs.1)
     }
 
-    /// What paths cost in systems of the manifest with this number.
+    /// The costs of paths in systems of the manifest with this number.
     fn costs_of(&self, number: u64) -> Option<(Overheads, fusee_sched_analysis::Overheads)> {
         self.costs.or((number % 8 == 5).then_some((COSTS, ANALYSED)))
     }

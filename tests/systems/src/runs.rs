@@ -94,7 +94,7 @@ budget = "4ms"
 /// Checks them all.
 ///
 /// # Errors
-/// What could not be tried.
+/// A run that could not be tried.
 pub fn check(workspace: &Workspace) -> Result<Found> {
     let folder = workspace.project.kept_in.clone();
     if folder.exists() {

@@ -54,6 +54,17 @@ fn section<'a>(tree: &'a mut Table, kind: &str) -> &'a mut Table {
     section.as_table_mut().expect("a section is a table")
 }
 
+/// The device of an engine, by its name.
+fn device_of(tree: &mut Table, engine: &str) -> Option<String> {
+    section(section(tree, "engines"), engine).get("device").and_then(Value::as_str).map(str::to_owned)
+}
+
+/// The device whose execution engine this is.
+fn executes_on(tree: &mut Table, engine: &str) -> Option<String> {
+    let index = section(section(tree, "engines"), engine).get("index").and_then(Value::as_integer);
+    device_of(tree, engine).filter(|_| index == Some(0))
+}
+
 fn one_in(source: &mut Source, of: u64) -> bool {
     source.draw(1, of) == 1
 }

@@ -3,17 +3,14 @@
 use fusee_simulator::workload::Source;
 use toml::{Table, Value};
 
-use super::{MICROSECOND, give, insert, one_in, section, strangers};
+use super::{MICROSECOND, device_of, give, insert, one_in, section, strangers};
 use crate::hostile::tree::{names, nanoseconds, task};
 
 /// Lets strangers use engines without their locks, some in groups and by a server that decides.
 pub(super) fn add(tree: &mut Table, source: &mut Source) {
     let engines = names(tree, "engines");
-    let of_device = |tree: &mut Table, name: &String| {
-        section(section(tree, "engines"), name).get("device").and_then(Value::as_str).map(str::to_owned)
-    };
     for engine in engines {
-        let Some(device) = of_device(tree, &engine).filter(|_| one_in(source, 2)) else { continue };
+        let Some(device) = device_of(tree, &engine).filter(|_| one_in(source, 2)) else { continue };
         let longest = nanoseconds(source.draw(10, 500) * MICROSECOND);
         let one = section(section(tree, "engines"), &engine);
         insert(one, "shared_longest", longest);

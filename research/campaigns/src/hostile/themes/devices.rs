@@ -3,7 +3,7 @@
 use fusee_simulator::workload::Source;
 use toml::{Table, Value};
 
-use super::{give, insert, one_in, section, strangers};
+use super::{device_of, give, insert, one_in, section, strangers};
 use crate::hostile::tree::{names, task};
 
 /// Gives devices more keys: how they share SMs and contexts, and how far they are from each other.
@@ -75,10 +75,7 @@ fn sessions(tree: &mut Table, source: &mut Source) {
         })
     };
     let engines = names(tree, "engines");
-    let is_of = |tree: &mut Table, name: &String| {
-        section(section(tree, "engines"), name).get("device").and_then(Value::as_str) == Some(&device)
-    };
-    let engine = engines.into_iter().find(|name| is_of(tree, name));
+    let engine = engines.into_iter().find(|name| device_of(tree, name).as_ref() == Some(&device));
     let strangers = strangers(tree);
     let has_some = strangers.iter().any(|name| task(tree, name).is_some_and(|one| shares(one)));
     if let Some((engine, name)) = engine.zip(strangers.last()).filter(|_| !has_some) {

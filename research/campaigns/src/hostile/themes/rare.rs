@@ -3,7 +3,7 @@
 use fusee_simulator::workload::Source;
 use toml::{Table, Value};
 
-use super::{MICROSECOND, Theme, give, insert, one_in, section, strangers, with_jobs};
+use super::{MICROSECOND, Theme, executes_on, give, insert, one_in, section, strangers, with_jobs};
 use crate::hostile::tree::{is, names, nanoseconds, task, time};
 
 const RECIPES: [Theme; 9] = [whole, engines, interrupts, memory, strange, jobs, wide, helper, pools];
@@ -151,12 +151,8 @@ fn wide(tree: &mut Table, source: &mut Source) {
             }
         }
         let engines = names(tree, "engines");
-        let is_of = |tree: &mut Table, name: &String| {
-            let one = section(section(tree, "engines"), name);
-            let is_first = one.get("index").and_then(Value::as_integer) == Some(0);
-            is_first && one.get("device").and_then(Value::as_str) == Some(&device)
-        };
-        let Some(engine) = engines.into_iter().find(|name| is_of(tree, name)) else { continue };
+        let executes = |name: &String| executes_on(tree, name).as_ref() == Some(&device);
+        let Some(engine) = engines.into_iter().find(executes) else { continue };
         for name in names(tree, "tasks") {
             let Some(one) = task(tree, &name) else { continue };
             let used = one.get_mut("uses").and_then(|uses| uses.get_mut(&engine)?.as_table_mut());

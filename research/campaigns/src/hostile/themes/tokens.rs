@@ -3,19 +3,16 @@
 use fusee_simulator::workload::Source;
 use toml::{Table, Value};
 
-use super::{MICROSECOND, insert, one_in, section};
+use super::{MICROSECOND, device_of, insert, one_in, section};
 use crate::hostile::tree::{names, nanoseconds, task, time};
 
 /// Lets all who use an engine hold it with a token of a pool of their own: of one device, or of several of which each has as many.
 pub(super) fn add(tree: &mut Table, source: &mut Source) {
     let all = names(tree, "engines");
-    let of_device = |tree: &mut Table, name: &String| {
-        section(section(tree, "engines"), name).get("device").and_then(Value::as_str).map(str::to_owned)
-    };
-    let Some(engine) = all.iter().find(|name| of_device(tree, name).is_some() && one_in(source, 2)).cloned() else {
+    let Some(engine) = all.iter().find(|name| device_of(tree, name).is_some() && one_in(source, 2)).cloned() else {
         return total(tree, source);
     };
-    let Some(device) = of_device(tree, &engine) else { return };
+    let Some(device) = device_of(tree, &engine) else { return };
     let mut cluster = None;
     for name in names(tree, "tasks") {
         let Some(one) = task(tree, &name) else { continue };

@@ -3,7 +3,7 @@
 use fusee_simulator::workload::Source;
 use toml::{Table, Value};
 
-use super::{insert, one_in, section};
+use super::{executes_on, insert, one_in, section};
 use crate::hostile::tree::{names, nanoseconds, task, time};
 
 /// Says of holds the same in other words, and has engines work in other ways: both of a group at once, nobody told of the end; and scripts of servers.
@@ -11,10 +11,8 @@ pub(super) fn add(tree: &mut Table, source: &mut Source) {
     // Blocks are those of an execution engine with SMs.
     let mut wide = Vec::new();
     for name in names(tree, "engines") {
-        let one = section(section(tree, "engines"), &name);
-        let is_first = one.get("index").and_then(Value::as_integer) == Some(0);
-        let device = one.get("device").and_then(Value::as_str).map(str::to_owned).filter(|_| is_first);
-        if device.is_some_and(|device| section(section(tree, "devices"), &device).contains_key("sms")) {
+        if executes_on(tree, &name).is_some_and(|device| section(section(tree, "devices"), &device).contains_key("sms"))
+        {
             wide.push(name);
         }
     }

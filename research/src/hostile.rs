@@ -207,6 +207,18 @@ enum Fault {
     Proof(Granted),
 }
 
+impl Fault {
+    /// The kernel or the proofs with this fault, where random systems of all kinds show it.
+    const fn which(&self) -> Option<Which> {
+        let (planted, granted) = match *self {
+            Fault::Kernel(planted) => (Some(planted), None),
+            Fault::Proof(granted) => (None, Some(granted)),
+            Fault::Graphs(_) => return None,
+        };
+        Some(Which { planted, granted, costs: None })
+    }
+}
+
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -222,29 +234,26 @@ fn faults() -> Vec<Fault> {
     kernel.chain(Granted::ALL.into_iter().map(Fault::Proof)).collect()
 }
 
-/// The number of the first system of `seed` that shows a planted fault; `None`: none does.
-fn search(fault: Fault, seed: u64) -> Option<u64> {
-    let kernel = match fault {
-        Fault::Kernel(planted) => Which { planted: Some(planted), ..Which::default() },
-        Fault::Graphs(planted) => return soundness::search_graphs(planted, Draws::new(seed, SEARCH)),
-        Fault::Proof(granted) => Which { granted: Some(granted), ..Which::default() },
+/// The number of a system of `seed` that shows the fault, for each of them; `None`: none does.
+fn search(faults: &[Fault], seed: u64) -> Vec<Option<u64>> {
+    let draws = Draws::new(seed, SEARCH);
+    let systems: Vec<Which> = faults.iter().filter_map(Fault::which).collect();
+    let mut found = hostile::search(draws, &systems).into_iter();
+    let number = |fault: &Fault| match fault {
+        Fault::Graphs(planted) => soundness::search_graphs(*planted, draws),
+        Fault::Kernel(_) | Fault::Proof(_) => found.next().flatten(),
     };
-    let draws = Draws::new(seed, SEARCH).until_wrong();
-    let report = hostile::hostile(&HostileOptions { draws, kernel, covers: false });
-    report.violations.first().map(|found| found.origin.1)
+    faults.iter().map(number).collect()
 }
 
 /// Plants each fault in the kernel: how soon it is found, in words, and which are not.
 pub fn check_planted() -> (String, Vec<String>) {
-    let (mut problems, mut last, seed) = (Vec::new(), 0, campaign::seed());
-    let all = faults();
-    for fault in &all {
-        match search(*fault, seed) {
-            Some(number) => last = number.max(last),
-            None => problems.push(format!("{fault} is not found in {SEARCH} systems of seed {seed}")),
-        }
-    }
-    let all = all.len();
+    let (all, seed) = (faults(), campaign::seed());
+    let found = search(&all, seed);
+    let missed = all.iter().zip(&found).filter(|(_, number)| number.is_none());
+    let problems =
+        missed.map(|(fault, _)| format!("{fault} is not found in {SEARCH} systems of seed {seed}")).collect();
+    let (all, last) = (all.len(), found.into_iter().flatten().max().unwrap_or(0));
     (format!("{all} planted faults are found, the last in system {last} of seed {seed}"), problems)
 }
 
@@ -254,17 +263,13 @@ pub fn planted_table(first: u64, seeds: u32) -> Result<bool> {
     let mut header = vec!["planted fault".to_owned()];
     header.extend(seeds.iter().map(|seed| format!("seed {seed}")));
     let mut table = Table::new(header);
-    let mut missed = 0;
-    for fault in faults() {
-        let mut row = vec![fault.to_string()];
-        for seed in &seeds {
-            let found = search(fault, *seed);
-            missed += usize::from(found.is_none());
-            row.push(found.map_or_else(|| "not found".to_owned(), |number| number.to_string()));
-        }
-        eprintln!("{}", row.join(", "));
-        table.add_row(row);
+    let all = faults();
+    let found: Vec<_> = seeds.iter().map(|seed| search(&all, *seed)).collect();
+    for (at, fault) in all.iter().enumerate() {
+        let number = |found: &Vec<Option<u64>>| found[at].map_or("not found".to_owned(), |number| number.to_string());
+        table.add_row(std::iter::once(fault.to_string()).chain(found.iter().map(number)));
     }
+    let missed = found.iter().flatten().filter(|number| number.is_none()).count();
     println!("The number of the first system that shows each fault, of {SEARCH} at most:\n{table}");
     println!(
         "{}",

@@ -44,6 +44,7 @@ pub mod attacker;
 mod coverage;
 mod draft;
 mod extras;
+mod search;
 mod shrink;
 mod themes;
 mod tree;
@@ -51,6 +52,7 @@ mod tree;
 use attacker::{Attacker, Pace};
 pub use coverage::{Coverage, PAIRS};
 use draft::Draft;
+pub use search::search;
 
 //--- Public types
 
@@ -219,6 +221,8 @@ pub struct HostileReport {
     pub traps: u64,
     /// The longest response time of a proved task and its deadline, by their ratio, in nanoseconds.
     pub tightest: (u64, u64),
+    /// Conditions for whose lack alone admission refused a system.
+    lacking: Vec<Granted>,
     /// Systems that could not be simulated.
     pub failures: Vec<Wrong>,
     /// What must not happen.
@@ -475,8 +479,9 @@ impl HostileReport {
                 },
                 Err(errors) => errors,
             };
-            let is_granted = |granted: Granted| errors.0.iter().all(|error| granted.refuses(&error.reason));
-            if kernel.granted.is_some_and(is_granted) {
+            let is_granted = |granted: &Granted| errors.0.iter().all(|error| granted.refuses(&error.reason));
+            self.lacking.extend(Granted::ALL.iter().filter(|granted| is_granted(granted)));
+            if kernel.granted.as_ref().is_some_and(is_granted) {
                 warn(&mut tree);
                 let manifest = parse(&tree::text(&tree::keeping_word(&tree))).map_err(|errors| errors.to_string())?;
                 runs(&manifest)?;
@@ -563,6 +568,11 @@ impl HostileReport {
             (coverage @ None, other) => *coverage = other,
             (Some(_), None) => {}
         }
+    }
+
+    /// Whether admission refused a system for the lack of this condition alone.
+    fn is_lacking(&self, granted: Granted) -> bool {
+        self.lacking.contains(&granted)
     }
 
     /// All proved tasks.

@@ -99,7 +99,10 @@ impl Kernel {
                 self.resume(client);
             }
         } else {
-            let Some((slot, generation)) = self.threads[server].take_slot(client) else { return };
+            let Some((slot, generation)) = self.threads[server].take_slot(client) else {
+                impossible!("a server that takes a request has a free reply slot");
+                return;
+            };
             reply = token(slot, generation);
             let is_new = self.threads[client].waits().waits_for().is_none();
             let state = State::AwaitingReply { server, slot: slot as u8 };
@@ -196,7 +199,10 @@ impl Kernel {
 
     /// Answers the client in `slot`, on the slow path.
     fn reply<M: Machine>(&mut self, machine: &mut M, server: ThreadId, slot: usize, gift: Option<Gift>) {
-        let Some(client) = self.free_slot(machine, server, slot, Place::Empty) else { return };
+        let Some(client) = self.free_slot(machine, server, slot, Place::Empty) else {
+            impossible!("the reply token named a taken slot");
+            return;
+        };
         let general = &machine.registers(server).general;
         let (value, verdict) = (general[1], general[FIRST_WORD]);
         if self.threads[client].store().is_some() {

@@ -24,6 +24,7 @@
 //! | Module | Folder | Purpose |
 //! |---|---|---|
 //! | `limits` |  | bounds of all tables and loops |
+//! | `impossible` |  | cases that an invariant excludes |
 //! | `arena` |  | tables of objects, by typed index |
 //! | `id` |  | the index of each kind of object |
 //! | `machine` |  | services of a board for the kernel |
@@ -99,6 +100,9 @@
 
 #[cfg(test)]
 extern crate std;
+
+#[macro_use]
+mod impossible;
 
 mod accelerators;
 mod arena;

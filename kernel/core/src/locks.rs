@@ -173,8 +173,7 @@ impl Kernel {
         if !self.interrupts[interrupt].is_of_engine() {
             return;
         }
-        for index in 0..self.counts.engines {
-            let Some(engine) = EngineId::new(index) else { break };
+        for engine in (0..self.counts.engines).filter_map(EngineId::new) {
             if self.engines[engine].interrupt() != Some(interrupt) {
                 continue;
             }
@@ -240,6 +239,7 @@ impl Kernel {
         set: LockSet,
     ) -> Result<(), Error> {
         machine.registers(thread).general[0] = 0;
+        // Locks that are not enforced (`managed = false`) are left out of the set.
         let Some(first) = engines(set).next() else { return Ok(()) };
         for engine in engines(set) {
             self.take_back_of_group(machine, group, engine);
@@ -255,7 +255,8 @@ impl Kernel {
             && let Err(error) = self.may_wait_for(thread, target)
         {
             // The request has changed nothing yet: all others are where they were.
-            let _ = fusee_locking::groups::withdraw(&mut self.groups[group], node_index(thread));
+            let withdrawn = fusee_locking::groups::withdraw(&mut self.groups[group], node_index(thread));
+            debug_assert!(withdrawn.is_some(), "the request was made above");
             return Err(error);
         }
         for engine in engines(set) {

@@ -93,8 +93,8 @@ impl Kernel {
             self.threads[thread].let_go();
         }
         self.trace(machine, Event::EngineRelease, thread, u32::from(engine.number()), 0);
-        // The user holds the lock.
-        let _ = self.engines[engine].lock_mut().release(user.index() as u16, idle);
+        let released = self.engines[engine].lock_mut().release(user.index() as u16, idle);
+        debug_assert!(released.is_ok(), "the user holds the lock");
         if idle {
             self.end_hold(machine, engine, user);
         }

@@ -143,8 +143,8 @@ impl Kernel {
         let idle = machine.is_shared_idle(engine);
         let now = machine.now();
         self.trace(machine, Event::EngineRelease, None, u32::from(engine.number()), 0);
-        // The class holds it.
-        let _ = self.engines[engine].lock_mut().release(SHARED, idle);
+        let released = self.engines[engine].lock_mut().release(SHARED, idle);
+        debug_assert!(released.is_ok(), "the class holds the engine");
         if idle {
             self.end_sharing(machine, engine);
             return;

@@ -98,7 +98,10 @@ impl Kernel {
 
     /// Stores the key of `user` for the device if it has changed; with `rouse` the device looks at once.
     fn say_key<M: Machine>(&mut self, machine: &mut M, user: EngineUserId, rouse: bool) {
-        let Some(thread) = self.engine_users[user].thread() else { return };
+        let Some(thread) = self.engine_users[user].thread() else {
+            impossible!("a user of an engine has a thread");
+            return;
+        };
         let word = self.key_word(thread);
         if self.engine_users[user].tell_key(word) {
             machine.set_engine_key(user, word, rouse);

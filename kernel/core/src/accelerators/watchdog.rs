@@ -64,7 +64,10 @@ impl Kernel {
             self.look_at_tokens(machine, event, now);
             return;
         }
-        let Some(engine) = EngineId::new(number) else { return };
+        let Some(engine) = EngineId::new(number) else {
+            impossible!("a number below that of engines names one");
+            return;
+        };
         let object = &mut self.engines[engine];
         let until = object.end_watch();
         let state = object.lock().state();
@@ -127,7 +130,8 @@ impl Kernel {
         }
         if is_held && let Some(user) = user_of(user) {
             self.lose(engine, user);
-            let _ = self.give_back(machine, engine, user);
+            let given = self.give_back(machine, engine, user);
+            debug_assert!(given.is_ok(), "the user holds the engine");
         } else if idle {
             self.drained(machine, engine, user);
         }

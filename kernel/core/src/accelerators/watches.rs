@@ -34,7 +34,10 @@ impl Kernel {
     }
 
     pub(crate) fn plan_token_look(&mut self, pool: PoolId, at: Instant) {
-        let Some(cluster) = self.token_watches[pool].cluster() else { return };
+        let Some(cluster) = self.token_watches[pool].cluster() else {
+            impossible!("a pool that is watched has a cluster");
+            return;
+        };
         self.token_watches[pool].plan();
         self.queue_timeout(cluster, self.token_event(pool), at);
     }

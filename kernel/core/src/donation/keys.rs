@@ -72,8 +72,8 @@ impl Kernel {
         let mut threads: Vec<u16, USERS_PER_POOL> = Vec::new();
         for user in self.pools[pool].moved(change).filter_map(|user| PoolUserId::new(usize::from(user))) {
             if let Some(thread) = self.pool_users[user].thread() {
-                // The list has as many places as users.
-                let _ = threads.push(node_index(thread));
+                let pushed = threads.push(node_index(thread));
+                debug_assert!(pushed.is_ok(), "the list has as many places as users");
             }
         }
         self.follow(&threads);
@@ -146,7 +146,10 @@ impl Kernel {
     /// The base key of a job of `reservation` has changed: its requests for tokens, and its place among the jobs of a cluster
     /// that shares a pool, are ordered by the new one.
     pub(crate) fn base_key_changes(&mut self, reservation: ReservationId) {
-        let Some(owner) = self.reservations[reservation].owner() else { return };
+        let Some(owner) = self.reservations[reservation].owner() else {
+            impossible!("a reservation has an owner");
+            return;
+        };
         let thread = &self.threads[owner];
         let (is_recorded, requests) = (thread.jobs_are_recorded(), thread.requests());
         if !thread.waits().is_alone() || thread.waits().waits_for().is_some() {

@@ -155,7 +155,10 @@ impl Kernel {
     pub(crate) fn give<M: Machine>(&mut self, machine: &mut M, giver: ThreadId, receiver: ThreadId, gift: Gift) -> u64 {
         let source = self.handles[giver][gift.from];
         let life = source.origin().map_or(source.epoch() as u32, |origin| self.derivations.life(origin.node));
-        let Some(node) = source.node().or_else(|| self.derivations.take(source.origin(), life)) else { return 0 };
+        let Some(node) = source.node().or_else(|| self.derivations.take(source.origin(), life)) else {
+            impossible!("room for a derivation was found before");
+            return 0;
+        };
         self.handles[giver][gift.from].set_node(node);
         let epoch = self.derivations.origin(node).epoch;
         let value = self.handles[receiver][gift.to].become_copy(gift.to as u16, &source, gift.kept, node, epoch);

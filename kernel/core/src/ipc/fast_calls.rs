@@ -128,8 +128,8 @@ impl Kernel {
             if lock.state() != Lock::Free || unwatched {
                 return None;
             }
-            // A free lock is refused to no task.
-            let _ = lock.request(holder);
+            let requested = lock.request(holder);
+            debug_assert!(requested.is_ok(), "a free lock is refused to no task");
             self.trace(machine, Event::EngineRequest, Some(thread), u32::from(engine.number()), 0);
             self.granted(machine, engine, user);
         } else {
@@ -137,8 +137,8 @@ impl Kernel {
             if !is_last || self.engine_users[user].payer().is_some() || !machine.engine_is_idle(user) {
                 return None;
             }
-            // The user holds the lock.
-            let _ = lock.release(holder, true);
+            let released = lock.release(holder, true);
+            debug_assert!(released.is_ok(), "the user holds the lock");
             machine.unmap_doorbell(user);
             self.threads[thread].let_go();
             self.trace(machine, Event::EngineRelease, Some(thread), u32::from(engine.number()), 0);

@@ -51,7 +51,10 @@ pub(crate) struct Loan {
 impl Kernel {
     /// Begins `loan` with the request of `client` that was just received. Returns the word that tells the server of it.
     pub(crate) fn begin_loan<M: Machine>(&mut self, machine: &mut M, client: ThreadId, loan: Loan) -> u64 {
-        let State::AwaitingReply { server, slot } = self.threads[client].state() else { return 0 };
+        let State::AwaitingReply { server, slot } = self.threads[client].state() else {
+            impossible!("a client that lends awaits a reply");
+            return 0;
+        };
         let Loan { region, place, writable } = loan;
         self.threads[server].lend(usize::from(slot), region);
         let region = region.region();

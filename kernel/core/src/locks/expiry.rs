@@ -43,7 +43,10 @@ impl Kernel {
     #[cold]
     pub(crate) fn look_at_tokens<M: Machine>(&mut self, machine: &mut M, event: u16, now: Instant) {
         let number = (THREADS - 1 - self.counts.engines).checked_sub(usize::from(event));
-        let Some(pool) = number.and_then(PoolId::new) else { return };
+        let Some(pool) = number.and_then(PoolId::new) else {
+            impossible!("events below those of engines are those of pools");
+            return;
+        };
         self.token_watches[pool].end_look();
         let Some((user, granted)) = self.oldest_grant(pool) else { return };
         if self.forgets(Planted::TokenWithoutWatchdog) {
@@ -93,7 +96,8 @@ impl Kernel {
         }
         self.trace(machine, Event::TokenTaken, Some(thread), u32::from(pool.number()), 0);
         self.pool_users[user].lose();
-        let _ = self.release_token(machine, user);
+        let released = self.release_token(machine, user);
+        debug_assert!(released.is_ok(), "the user holds the token");
     }
 
     /// Takes `engine` from `user`, which has an overdue token.
@@ -101,6 +105,7 @@ impl Kernel {
         let thread = self.engine_users[user].thread();
         self.trace(machine, Event::EngineTaken, thread, u32::from(engine.number()), 0);
         self.lose(engine, user);
-        let _ = self.give_back(machine, engine, user);
+        let given = self.give_back(machine, engine, user);
+        debug_assert!(given.is_ok(), "the user holds the engine");
     }
 }

@@ -36,8 +36,8 @@ pub(crate) fn set_of(engine: EngineId) -> LockSet {
 pub(crate) fn listed(users: impl Iterator<Item = u16>) -> Vec<u16, USERS_PER_GROUP> {
     let mut list = Vec::new();
     for user in users {
-        // The group has as many places as users.
-        let _ = list.push(user);
+        let pushed = list.push(user);
+        debug_assert!(pushed.is_ok(), "the list has as many places as users");
     }
     list
 }
@@ -102,7 +102,10 @@ impl Kernel {
         while gated != 0 {
             let index = gated.trailing_zeros();
             gated &= gated - 1;
-            let Some(engine) = EngineId::new(index as usize) else { return };
+            let Some(engine) = EngineId::new(index as usize) else {
+                impossible!("each bit of a set names an engine");
+                return;
+            };
             if self.engines[engine].group() == Some(group)
                 && self.engines[engine].lock().state() == Lock::Free
                 && !groups::is_wanted(&self.groups[group], index as u8)
@@ -192,7 +195,10 @@ impl Kernel {
             return;
         }
         for user in listed(self.groups[group].granted(change)) {
-            let Some(thread) = ThreadId::new(usize::from(user)) else { continue };
+            let Some(thread) = ThreadId::new(usize::from(user)) else {
+                impossible!("users of a group are threads");
+                continue;
+            };
             self.hold_group(machine, group, thread);
             if self.threads[thread].state() != State::Ready {
                 self.wake(machine, thread, Ok(()));
@@ -204,7 +210,10 @@ impl Kernel {
         let moved = listed(self.groups[group].moved(change));
         self.follow(&moved);
         for user in &moved {
-            let Some(thread) = ThreadId::new(usize::from(*user)) else { continue };
+            let Some(thread) = ThreadId::new(usize::from(*user)) else {
+                impossible!("users of a group are threads");
+                continue;
+            };
             if let Some(driver) = self.lock_donee(thread)
                 && self.threads[driver].state() == State::Stopped
             {
@@ -218,7 +227,10 @@ impl Kernel {
     /// `thread` holds the engines of its request from here on.
     #[inline(never)]
     pub(crate) fn hold_group<M: Machine>(&mut self, machine: &mut M, group: GroupId, thread: ThreadId) {
-        let Some((set, _)) = groups::request_of(&self.groups[group], node_index(thread)) else { return };
+        let Some((set, _)) = groups::request_of(&self.groups[group], node_index(thread)) else {
+            impossible!("a thread that is granted engines has requested them");
+            return;
+        };
         let mut next = self.threads[thread].uses();
         for _ in 0..ENGINES {
             let Some(user) = next else { return };
@@ -226,8 +238,8 @@ impl Kernel {
             if let Some(engine) = self.engine_users[user].engine()
                 && set.overlaps(set_of(engine))
             {
-                // The lock is free, as the group has granted it.
-                let _ = self.engines[engine].lock_mut().request(user.index() as u16);
+                let requested = self.engines[engine].lock_mut().request(user.index() as u16);
+                debug_assert!(requested.is_ok(), "a lock that the group grants is free");
                 self.hand(machine, engine, user);
             }
         }

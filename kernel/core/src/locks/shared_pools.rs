@@ -137,8 +137,8 @@ impl Kernel {
                 && let Some(thread) = ThreadId::new(usize::from(job.user))
                 && matches!(self.threads[thread].state(), State::AwaitingTurn { due: false, .. })
             {
-                // The top has as many places as CPUs.
-                let _ = called.push(thread);
+                let pushed = called.push(thread);
+                debug_assert!(pushed.is_ok(), "the top has as many places as CPUs");
             }
         }
         for thread in called {

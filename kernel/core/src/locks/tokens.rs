@@ -73,7 +73,10 @@ impl Kernel {
     /// The turn of `thread` may have come.
     #[cold]
     pub(crate) fn take_turn<M: Machine>(&mut self, machine: &mut M, thread: ThreadId, user: PoolUserId) {
-        let Some(pool) = self.pool_users[user].pool() else { return };
+        let Some(pool) = self.pool_users[user].pool() else {
+            impossible!("a user of a pool has a pool");
+            return;
+        };
         let result =
             if self.may_request(thread) { self.request_shared(machine, thread, user, pool) } else { Ok(false) };
         match result {
@@ -103,8 +106,8 @@ impl Kernel {
         let change = self.token_request(pool, user, key).map_err(crate::accelerators::engines::as_error)?;
         self.threads[thread].begin_request();
         if let Some(cluster) = self.record(thread) {
-            // The job may request: the check was made before.
-            let _ = self.pending_jobs[cluster].request(node_index(thread));
+            let requested = self.pending_jobs[cluster].request(node_index(thread));
+            debug_assert!(requested.is_ok(), "whether the job may request was checked before");
         }
         self.trace(machine, Event::TokenRequest, Some(thread), u32::from(pool.number()), 0);
         let Some(grant) = change.granted else {
@@ -176,8 +179,14 @@ impl Kernel {
     /// A token is granted: to the caller, or to a waiter.
     #[inline(never)]
     pub(crate) fn token_granted<M: Machine>(&mut self, machine: &mut M, pool: PoolId, grant: Grant) {
-        let Some(user) = PoolUserId::new(usize::from(grant.user)) else { return };
-        let Some(thread) = self.pool_users[user].thread() else { return };
+        let Some(user) = PoolUserId::new(usize::from(grant.user)) else {
+            impossible!("a pool grants tokens to its users");
+            return;
+        };
+        let Some(thread) = self.pool_users[user].thread() else {
+            impossible!("a user of a pool has a thread");
+            return;
+        };
         self.threads[thread].hold_token();
         self.advisers.acquired(pool, grant.user, grant.replica);
         if self.advisers.measures(pool) {
@@ -217,7 +226,10 @@ impl Kernel {
 
     /// Ends the request of `user`, which waits, without a token. So no token is granted.
     pub(crate) fn withdraw_request(&mut self, user: PoolUserId) {
-        let Some((pool, thread)) = self.pool_user(user) else { return };
+        let Some((pool, thread)) = self.pool_user(user) else {
+            impossible!("a user of a pool has a pool and a thread");
+            return;
+        };
         if let Some(change) = self.advisers.withdraw(pool, &mut self.pools[pool], user_number(user)) {
             self.threads[thread].end_request();
             self.follow_tokens(pool, change);

@@ -57,6 +57,7 @@ impl Kernel {
     #[inline(never)]
     pub(crate) fn begin_rest(&mut self, reservation: ReservationId) {
         let object = &self.reservations[reservation];
+        // The reserve of a server has no owner, and does not rest.
         let (Some(cluster), Some(owner)) = (object.cluster(), object.owner()) else { return };
         if object.class() != Class::RealTime || object.is_throttled() || object.rests() != Instant::NEVER {
             return;
@@ -149,7 +150,10 @@ impl Kernel {
         }
         object.counted = self.now;
         for place in 0..object.waiting.len() {
-            let Some((waiter, reservation)) = self.waiter(cluster, place) else { break };
+            let Some((waiter, reservation)) = self.waiter(cluster, place) else {
+                impossible!("places below the length hold waiters");
+                break;
+            };
             let counts = span.saturating_sub(waiter.covered);
             if waiter.runs_on_loan {
                 self.draw(reservation, counts);
@@ -170,7 +174,10 @@ impl Kernel {
         let mut free = self.clusters[cluster].schedule.cpu_count();
         let cpus = free;
         for place in 0..self.clusters[cluster].waiting.len() {
-            let Some((_, reservation)) = self.waiter(cluster, place) else { break };
+            let Some((_, reservation)) = self.waiter(cluster, place) else {
+                impossible!("places below the length hold waiters");
+                break;
+            };
             let object = &self.reservations[reservation];
             if free > 0 {
                 free = self.clusters[cluster].schedule.free_behind(object.key());
@@ -219,8 +226,8 @@ impl Kernel {
         if let Some(cluster) = self.reservations[reservation].cluster()
             && let Some(waiter) = self.unlist(cluster, reservation)
         {
-            // There is room: it was there.
-            let _ = self.clusters[cluster].waiting.push(waiter);
+            let pushed = self.clusters[cluster].waiting.push(waiter);
+            debug_assert!(pushed.is_ok(), "the waiter's own place is free");
             self.place_last(cluster);
         }
     }

@@ -46,7 +46,10 @@ impl Kernel {
         }
         let object = &mut self.reservations[reservation];
         object.set_runner(runner);
-        let (Some(cluster), key) = (object.cluster(), object.key()) else { return };
+        let (Some(cluster), key) = (object.cluster(), object.key()) else {
+            impossible!("a reservation has a cluster");
+            return;
+        };
         self.recount |= 1 << cluster.index();
         let id = reservation.index() as u16;
         let schedule = &mut self.clusters[cluster].schedule;
@@ -100,7 +103,10 @@ impl Kernel {
     /// Lets `reservation` compete with the key it has now, if it competes.
     pub(crate) fn compete(&mut self, reservation: ReservationId) {
         let object = &self.reservations[reservation];
-        let (Some(cluster), key) = (object.cluster(), object.competing_key()) else { return };
+        let (Some(cluster), key) = (object.cluster(), object.competing_key()) else {
+            impossible!("a reservation has a cluster");
+            return;
+        };
         self.recount |= 1 << cluster.index();
         let id = reservation.index() as u16;
         let schedule = &mut self.clusters[cluster].schedule;
@@ -143,7 +149,10 @@ impl Kernel {
     pub(crate) fn plan_event(&mut self, reservation: ReservationId) {
         let object = &mut self.reservations[reservation];
         let at = object.plan();
-        let Some(cluster) = object.cluster() else { return };
+        let Some(cluster) = object.cluster() else {
+            impossible!("a reservation has a cluster");
+            return;
+        };
         let queue = &mut self.clusters[cluster].events;
         let before = queue.first().map(|event| event.0);
         let id = reservation.index() as u16;
@@ -160,7 +169,10 @@ impl Kernel {
     /// Wakes `thread` at `deadline` unless something else does.
     #[inline(never)]
     pub(crate) fn plan_timeout(&mut self, thread: ThreadId, deadline: Instant) {
-        let Some(cluster) = self.threads[thread].cluster() else { return };
+        let Some(cluster) = self.threads[thread].cluster() else {
+            impossible!("a thread has a cluster");
+            return;
+        };
         if deadline >= Cpu::FIRED {
             // An instant beyond all others is never reached, nor is the one that marks a timer as fired.
             return;

@@ -170,7 +170,10 @@ impl Kernel {
         if owed == Nanoseconds::ZERO {
             return false;
         }
-        let Some(owner) = object.owner() else { return false };
+        let Some(owner) = object.owner() else {
+            impossible!("a reservation has an owner");
+            return false;
+        };
         if owed <= TRIFLE && owner != runner {
             object.draw_all_but_one(owed);
             return false;

@@ -121,7 +121,10 @@ impl Kernel {
     /// Takes `span` from the boost of the thread that runs on `cpu`.
     #[cold]
     fn charge_boost(&mut self, cpu: CpuId, reservation: ReservationId, span: Nanoseconds) {
-        let Some(thread) = self.cpus[cpu].current() else { return };
+        let Some(thread) = self.cpus[cpu].current() else {
+            impossible!("time is charged to a reservation for a thread");
+            return;
+        };
         if self.forgets(Planted::BoostHasNoEnd) {
             return;
         }

@@ -97,7 +97,10 @@ impl Kernel {
         let object = &mut self.reservations[reservation];
         object.allow_release(release);
         object.throttle_if_dry(self.now);
-        let Some(thread) = object.owner() else { return };
+        let Some(thread) = object.owner() else {
+            impossible!("a reservation has an owner");
+            return;
+        };
         self.event_moves(reservation);
         self.budget_changes(thread, reservation);
         self.renew_key(reservation);

@@ -141,7 +141,10 @@ impl Kernel {
             return;
         }
         object.plan_release(Instant::NEVER);
-        let Some(thread) = object.owner() else { return };
+        let Some(thread) = object.owner() else {
+            impossible!("a reservation has an owner");
+            return;
+        };
         if CREDITS && object.begins_early() {
             self.planned_early(machine, thread, reservation, release);
             return;
@@ -153,7 +156,10 @@ impl Kernel {
     }
 
     fn release<M: Machine>(&mut self, machine: &mut M, reservation: ReservationId, release: Instant) {
-        let Some(thread) = self.reservations[reservation].owner() else { return };
+        let Some(thread) = self.reservations[reservation].owner() else {
+            impossible!("a reservation has an owner");
+            return;
+        };
         if self.threads[thread].state() == State::BetweenJobs {
             self.resume(thread);
             self.start_job(machine, thread, reservation, release);

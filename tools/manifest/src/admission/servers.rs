@@ -10,7 +10,7 @@ use std::iter;
 
 use fusee_abi::call::rights;
 use fusee_abi::image::{self, class, kind, release};
-use fusee_abi::script::operation;
+use fusee_abi::script::{Step, operation};
 use fusee_sched::key::{Policy, PolicyName, PriorityPoint, TaskParameters};
 use fusee_sched::time::Nanoseconds;
 use fusee_sched_analysis::Above;
@@ -594,6 +594,7 @@ impl<'a> Waiting<'a> {
         }
         let heard = || self.unheard(task).or_else(|| self.drained(task));
         let devices = || heard().or_else(|| self.unmanaged(task)).or_else(|| self.driven_by_jobs(task));
+        let devices = || devices().or_else(|| self.pays_unnoticed(task));
         self.ended(task).or_else(devices)
     }
 
@@ -627,6 +628,23 @@ impl<'a> Waiting<'a> {
         let has_jobs = |driver: &usize| self.reservation(*driver).is_some_and(|one| one.release != release::NONE);
         let driver = drivers.find(has_jobs)?;
         Some(format!("driver `{}` has jobs of its own", self.name(driver)))
+    }
+
+    /// Whether the budget of `task` pays for an operation that may go on after the release of its engine. Its end is noticed once the driver has
+    /// acknowledged earlier interrupts of the device. No thread waits for the driver then, so jobs of any key may keep the driver from it, and the budget
+    /// pays until it runs.
+    fn pays_unnoticed(&self, task: usize) -> Option<String> {
+        let system = self.system;
+        let mut uses = system.engine_users.iter().filter(|user| user.task as usize == task);
+        self.reservation(task).filter(|one| one.covers_engines != 0)?;
+        let (device, _) = uses.find_map(|user| system.engine_places[user.engine as usize])?;
+        let starts = |step: &Step| step.operation == operation::START;
+        let may_release = !self.is_scripted(task) || system.tasks[task].script.iter().any(starts);
+        let driver = self.name(system.devices[device].driver);
+        let task = self.name(task);
+        may_release.then(|| {
+            format!("`{task}` may release an engine at work, and pays for it until driver `{driver}` has time to notice its end")
+        })
     }
 
     /// Whether the locks of engines that `task` uses, or a server for it, are there in name only.

@@ -115,18 +115,20 @@ pub(super) fn engines_within(system: &Resolved, pool: usize) -> Option<String> {
     within.find_map(|(user, _)| engines(system, &of_one_lock(system, user.engine as usize)))
 }
 
-/// The driver of `engine`, if tasks of several clusters wait for it, some without a token that their clusters share. These may keep
-/// the others waiting for as long as they are not among the highest of their cluster, as a driver runs on a lent reservation in its
-/// own cluster.
+/// The driver of `engine`, if tasks of several clusters wait for it, some without a token that their clusters share: clients without a lock
+/// have none. These may keep the others waiting for as long as they are not among the highest of their cluster, as a driver runs on a lent
+/// reservation in its own cluster.
 fn overstretched(system: &Resolved, engine: usize) -> Option<&str> {
     let driver_of = |engine: usize| system.engine_places[engine].map(|(device, _)| system.devices[device].driver);
     let driver = driver_of(engine)?;
-    let clients = system.engine_users.iter().filter(|user| driver_of(user.engine as usize) == Some(driver));
+    let of_driver = |user: &&image::EngineUser| driver_of(user.engine as usize) == Some(driver);
+    let clients = system.engine_users.iter().chain(&system.shared_users).filter(of_driver);
     let cluster = |user: &image::EngineUser| system.tasks[user.task as usize].cluster;
     let asks_for_token = |user: &image::EngineUser| {
         let pool = system.engines[user.engine as usize].1.pool_plus_one.checked_sub(1);
         pool.is_some_and(|pool| system.pools[pool as usize].1.crosses != 0)
     };
     let is_shared = clients.clone().any(|one| clients.clone().any(|other| cluster(one) != cluster(other)));
-    (is_shared && !clients.clone().all(asks_for_token)).then(|| system.tasks[driver].name.as_str())
+    let all_ask = system.shared_users.iter().find(of_driver).is_none() && clients.clone().all(asks_for_token);
+    (is_shared && !all_ask).then(|| system.tasks[driver].name.as_str())
 }

@@ -529,6 +529,35 @@ fn whoever_waits_for_the_interrupts_of_a_driver_keeps_its_clients_waiting() {
 }
 
 #[test]
+fn an_operation_that_goes_on_after_its_release_is_paid_until_the_driver_notices_its_end() {
+    let alone = WORKS.replace(r#"handles = { event = "notification gpu: wait" }"#, "");
+    let pays = alone.replace("uses.ee =", "wcet = \"1ms\"\nbudget_covers = \"cpu+engines\"\nuses.ee =");
+    let starts = pays.replace("submit ee 100us gpu_done", "start ee 100us");
+    let why = "`a` may release an engine at work, and pays for it until driver `gpu` has time to notice its end";
+    breaks(&starts, ("start ee 100us", "submit ee 100us gpu_done"), "a", (Origin::Others, why));
+    let program = r#"script = ["acquire ee", "submit ee 100us gpu_done", "release ee"]"#;
+    let program = pays.replace(program, r#"binary = "apps/attacker""#);
+    assert_eq!(missing(&system("admission = \"warn\"", &program), "a"), [(Origin::Others, why.to_owned())]);
+}
+
+#[test]
+fn clients_without_a_lock_may_draw_a_driver_into_their_cluster() {
+    let shares =
+        WORKS.replace(r#"handles = { event = "notification gpu: wait" }"#, r#"handles = { ce = "engine ce: share" }"#);
+    let copies = "[engines.ce]\ndevice = \"gpu\"\nindex = 1\ninterrupt = \"gpu\"\nshared_longest = \"10us\"\n";
+    let shares = format!("{shares}{copies}");
+    let here = shares.replace("[interrupts.gpu]\n", "[interrupts.gpu]\ncluster = \"here\"\n");
+    let here = here.replace("[tasks.a]\n", "[tasks.a]\ncluster = \"here\"\n");
+    let here = here.replace("[tasks.gpu]\n", "[tasks.gpu]\ncluster = \"here\"\n");
+    let apart = here.replace("[tasks.other]\n", "[tasks.other]\ncluster = \"there\"\n");
+    let tables = format!("[clusters.here]\ncpus = [0]\n[clusters.there]\ncpus = [1]\n{apart}");
+    let why = "clusters share its driver `gpu`, but not the tokens of all its engines";
+    let refused = parse(&system("", &tables)).err().map(|error| error.to_string()).unwrap_or_default();
+    assert!(refused.contains(why), "{refused}");
+    assert_eq!(missing(&system("", &tables.replace("\"there\"", "\"here\"")), "a"), []);
+}
+
+#[test]
 fn locks_that_keep_nobody_from_an_engine_prove_nothing() {
     let alone = WORKS.replace(r#"handles = { event = "notification gpu: wait" }"#, "");
     let why = "with `managed = false` the lock of engine `ee` keeps nobody from it";

@@ -2,6 +2,9 @@
 
 pub use set::{BITS, Bits};
 
+/// Users of one pool. Each of them has one request at most.
+pub const USERS: usize = if cfg!(feature = "large") { 160 } else { 20 };
+
 #[cfg(not(feature = "large"))]
 mod set {
     /// Number of bits.
@@ -44,7 +47,7 @@ mod set {
 #[cfg(feature = "large")]
 mod set {
     #![allow(missing_docs)]
-    const WORDS: usize = crate::tokens::USERS.div_ceil(u32::BITS as usize);
+    const WORDS: usize = super::USERS.div_ceil(u32::BITS as usize);
     pub const BITS: usize = WORDS * u32::BITS as usize;
 
     #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -10,8 +10,7 @@ use crate::pool::{Change, Pool};
 
 /// Replicas of one pool.
 pub const REPLICAS: usize = 12;
-/// Users of one pool. Each of them has one request at most.
-pub const USERS: usize = if cfg!(feature = "large") { 160 } else { 20 };
+pub use crate::bits::USERS;
 
 /// Adviser of a pool of this size.
 pub type Advice = dyn crate::pool::Advice<Key, REPLICAS, USERS>;

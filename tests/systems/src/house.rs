@@ -19,6 +19,8 @@ pub const NAME: &str = "figures of the tree are no worse than they were";
 const FILE: &str = "tests/systems/house.toml";
 /// A file of more lines is long.
 const LONG: usize = 700;
+/// A function of more lines is long.
+const LONG_FUNCTION: usize = 100;
 /// Sums of lines are rounded up to so many, so that one more test is no change.
 const STEP: usize = 1_000;
 
@@ -55,6 +57,8 @@ struct Figures {
     lines_of_manifests: usize,
     /// Files of Rust that are long.
     long_files: usize,
+    /// Functions of more than 100 lines.
+    long_functions: usize,
     /// Assertions per 1,000 lines, in tenths.
     assertions: BTreeMap<String, usize>,
     /// Of 1,000 words in comments, or in pages, those of [`WORDS`], in tenths.
@@ -83,6 +87,7 @@ impl Figures {
             ("lines of Rust in `tools`, `tests` and `research`, at most", self.lines_beside),
             ("lines of manifests, at most", self.lines_of_manifests),
             ("files of more than 700 lines", self.long_files),
+            ("functions of more than 100 lines", self.long_functions),
         ];
         let sums = sums.into_iter().map(|(name, figure)| (name.to_owned(), figure, false));
         let asserts = self.assertions.iter();
@@ -131,13 +136,16 @@ fn count(root: &Path) -> Result<Figures> {
         }
         if !folder.contains('/') {
             figures.long_files += texts.iter().filter(|text| lines(text) > LONG).count();
+            let all = texts.iter().flat_map(|text| lengths(text));
+            figures.long_functions += all.filter(|lines| *lines > LONG_FUNCTION).count();
         }
         figures.words.insert(format!("comments of {folder}"), share(texts.iter().map(|text| comments(text))));
     }
     for folder in ASSERTING {
         let texts = texts(folder)?;
-        let is_assertion =
-            |line: &&str| line.trim_start().starts_with("assert") || line.trim_start().starts_with("debug_assert");
+        let is_assertion = |line: &&str| {
+            ["assert", "debug_assert", "impossible!"].iter().any(|one| line.trim_start().starts_with(one))
+        };
         let asserts: usize = texts.iter().map(|text| text.lines().filter(is_assertion).count()).sum();
         let lines: usize = texts.iter().map(|text| text.lines().count()).sum();
         figures.assertions.insert(folder.to_owned(), asserts * 10_000 / lines.max(1));
@@ -156,6 +164,24 @@ fn count(root: &Path) -> Result<Figures> {
         *sum = sum.next_multiple_of(STEP);
     }
     Ok(figures)
+}
+
+/// The lines of each function of a formatted source: it ends with the first brace that stands as far to the right as its beginning.
+fn lengths(text: &str) -> Vec<usize> {
+    let lines: Vec<&str> = text.lines().collect();
+    let length = |(at, line): (usize, &&str)| {
+        let item = line.trim_start();
+        let words = item.split(' ').take_while(|word| *word != "fn");
+        let is_function = item.contains("fn ") && words.clone().count() < item.split(' ').count();
+        let is_item = is_function
+            && words.clone().all(|word| {
+                matches!(word, "const" | "async" | "unsafe" | "extern" | "\"C\"") || word.starts_with("pub")
+            });
+        let end = format!("{}}}", &line[..line.len() - item.len()]);
+        let opens = is_item && !line.ends_with([';', '}']);
+        opens.then(|| lines[at..].iter().position(|line| *line == end)).flatten().map(|lines| lines + 1)
+    };
+    lines.iter().enumerate().filter_map(length).collect()
 }
 
 /// The comments of a source, without what stands between backticks.
@@ -210,6 +236,12 @@ mod tests {
         assert_eq!(comments("let who = 1; // who\n/// Who `what` waits.\n"), " Who  waits.\n");
         assert_eq!(share([comments("/// Who waits, and for the engine.")].into_iter()), 10_000 / 6);
         assert_eq!(prose("a `who` b\n```sh\nwho\n```\nc"), "a  b\nc\n");
+    }
+
+    #[test]
+    fn functions_are_as_long_as_their_lines() {
+        let text = "    pub(crate) const fn a(\n        b: u8,\n    ) {\n        c();\n    }\n    fn d();\nfn e() {\n}\nlet f: fn(u8) = {\n};\n";
+        assert_eq!(lengths(text), [5, 2]);
     }
 
     #[test]

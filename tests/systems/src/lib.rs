@@ -40,6 +40,7 @@
 // The library of a program: its documentation is for those who change it.
 #![allow(rustdoc::private_intra_doc_links)]
 
+pub mod arrows;
 pub mod boards;
 pub mod boot;
 pub mod browser;

@@ -17,9 +17,9 @@ use crate::case::{Case, Found, Kind, Needs};
 use crate::context::{Context, Group};
 use crate::target::run_case;
 use crate::{
-    boards, boot, browser, cards, combinations, configurations, conformance, demo, docs, dump, errata, gdb, hosts,
-    house, isolation, kernels, messages, own_kernels, own_project, readme, refusal, resolution, runs, schemas, stream,
-    structure, target, times, turns, vision,
+    arrows, boards, boot, browser, cards, combinations, configurations, conformance, demo, docs, dump, errata, gdb,
+    hosts, house, isolation, kernels, messages, own_kernels, own_project, readme, refusal, resolution, runs, schemas,
+    stream, structure, target, times, turns, vision,
 };
 
 /// Which checks are listed.
@@ -98,6 +98,10 @@ fn sources(context: &Arc<Context>, cases: &mut Vec<Case>) {
     let (root, bless) = (context.root().clone(), context.bless);
     cases.push(Case::new(format!("repo::{}", house::NAME), Kind::Page, move || {
         house::check(&root, bless).map(|(words, problems)| Found::with_words(words, problems))
+    }));
+    let root = context.root().clone();
+    cases.push(Case::new(format!("repo::{}", arrows::NAME), Kind::Page, move || {
+        arrows::check(&root).map(|(words, problems)| Found::with_words(words, problems))
     }));
     let mut add = |name: &str, body: fn(&Context) -> Result<Vec<String>>| {
         let context = Arc::clone(context);

@@ -104,6 +104,7 @@ impl Kernel {
     /// The lock is `user`'s: map its doorbell, start its clock.
     #[inline(always)]
     pub(crate) fn granted<M: Machine>(&mut self, machine: &mut M, engine: EngineId, user: EngineUserId) {
+        debug_assert!(self.engines[engine].lock().state() == Lock::Held(user.index() as u16), "a holder has the lock");
         machine.map_doorbell(user);
         self.engines[engine].begin_hold(machine.now());
         let thread = self.engine_users[user].thread();

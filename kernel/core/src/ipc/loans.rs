@@ -58,6 +58,7 @@ impl Kernel {
         let Loan { region, place, writable } = loan;
         self.threads[server].lend(usize::from(slot), region);
         let region = region.region();
+        debug_assert!(self.regions[region].lent_to().is_none(), "a region is lent once at a time");
         self.regions[region].lend(server);
         self.set_place(machine, server, region, Place::Lent { writable });
         machine.registers(client).general[GIVEN] = 0;

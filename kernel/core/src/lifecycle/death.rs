@@ -150,6 +150,7 @@ impl Kernel {
 
     /// Takes one step of the death of `thread`. Returns whether there was any step left.
     fn die<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) -> bool {
+        debug_assert!(self.threads[thread].state() == State::Stopped, "a thread that dies is stopped");
         for _ in 0..ENGINE_USERS {
             let Some(user) = self.threads[thread].uses() else { break };
             self.threads[thread].pass_engine(self.engine_users[user].next());

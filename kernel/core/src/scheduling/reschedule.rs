@@ -120,6 +120,7 @@ impl Kernel {
             return;
         }
         if let Some(reservation) = reservation {
+            debug_assert!(self.reservations[reservation].on().is_none(), "a reservation runs on one CPU");
             self.reservations[reservation].enter(cpu);
         }
         let Some(before) = before else { return };

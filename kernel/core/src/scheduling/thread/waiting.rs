@@ -33,6 +33,7 @@ impl Kernel {
     /// for another reason from here on; without a `donee` it donates to the same thread as before.
     #[inline]
     pub(crate) fn block(&mut self, thread: ThreadId, state: State, donee: Option<ThreadId>) {
+        debug_assert!(donee != Some(thread), "a thread does not wait for itself");
         self.suspend(thread, state);
         if let Some(donee) = donee {
             propagation::wait_for(self, thread, donee);
@@ -44,6 +45,7 @@ impl Kernel {
     /// `thread`, which is not queued anywhere any more, is ready from here on, and donates no longer.
     #[inline(never)]
     pub(crate) fn resume(&mut self, thread: ThreadId) {
+        debug_assert!(self.threads[thread].state() != State::Ready, "a thread that is ready waits for nothing");
         self.cancel_timeout(thread);
         self.make_ready(thread);
         self.remove_donor(thread);

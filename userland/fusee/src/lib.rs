@@ -22,7 +22,7 @@
 //! 1. Memory shared with other tasks or devices is never borrowed: bytes are copied in and out
 //!    ([`SharedBytes`]), because somebody else may write at any moment.
 //! 2. `unsafe` lives in `syscall`, in `memory`, in what [`entry!`] expands to, and, behind features, in `misbehave`, which
-//!    provokes faults, and in `defmt_logger`. Programs can forbid it.
+//!    provokes faults, in `heap`, and in `defmt_logger`. Programs can forbid it.
 //! 3. An engine's doorbell is reachable only through an [`EngineGuard`], and dropping that gives the engine back.
 //! 4. A token of a pool is held as long as its [`Token`] lives, and a task has one of each pool at most.
 //!
@@ -56,6 +56,8 @@ pub mod gpio;
 pub mod gpu;
 mod grant;
 pub mod graph;
+#[cfg(feature = "alloc")]
+pub mod heap;
 mod job;
 mod loan;
 mod memory;

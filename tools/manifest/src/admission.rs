@@ -175,7 +175,7 @@ impl Study {
             }
         }
         let boost = waiting.unbounded_boost(index);
-        let donates = donates_for_untrusted(system, index);
+        let donates = donates_for_untrusted(system, index, waiting);
         let unenforced = |task: &usize| {
             let calls = waiting.unenforced(*task).or(boost.clone());
             calls.or_else(|| shares_with_untrusted(system, *task, waiting)).or_else(|| donates.clone())
@@ -487,7 +487,7 @@ fn shares_with_untrusted(system: &Resolved, task: usize, waiting: &Waiting<'_>) 
 
 /// The user for which donations are in vain, in words. Where clusters share a pool, all jobs of each of them may donate to a
 /// holder, for as long as any user holds a token and any job of their cluster keeps others from asking for one.
-fn donates_for_untrusted(system: &Resolved, index: usize) -> Option<String> {
+fn donates_for_untrusted(system: &Resolved, index: usize, waiting: &Waiting<'_>) -> Option<String> {
     let cluster_of = |task: usize| system.tasks[task].cluster as usize;
     let shared = (0..system.pools.len()).filter(|pool| system.pools[*pool].1.crosses != 0);
     let mut concerns = shared.filter(|pool| users_of(system, *pool).any(|user| cluster_of(user) == index));
@@ -501,11 +501,17 @@ fn donates_for_untrusted(system: &Resolved, index: usize) -> Option<String> {
             let is_user = users_of(system, pool).any(|user| user == *task);
             !system.keeps_word[*task] && (is_user || has_jobs(*task)) && is_concerned(*task)
         };
-        let who = (0..system.tasks.len()).find(untrusted)?;
+        let untrusted = (0..system.tasks.len()).find(untrusted);
+        // A job that waits for what is not counted may be pending for ever. Of a trusted task the manifest says that it does not.
+        let hard = (0..system.tasks.len()).filter(|task| system.tasks[*task].hard && is_concerned(*task));
+        let why = |task: usize| waiting.kept_waiting(task).or_else(|| waiting.uncounted(task).into_iter().next());
+        let mut endless = hard.filter_map(|task| Some((task, why(task)?)));
+        let (who, doubt) = match untrusted {
+            Some(who) => (who, "is that `hard`, or to be `trusted`?".to_owned()),
+            None => endless.next()?,
+        };
         let (who, pool) = (&system.tasks[who].name, &system.pools[pool].0);
-        Some(format!(
-            "clusters share pool `{pool}`, so its jobs wait for `{who}`, too; is that `hard`, or to be `trusted`?"
-        ))
+        Some(format!("clusters share pool `{pool}`, so its jobs wait for `{who}`, too; {doubt}"))
     })
 }
 

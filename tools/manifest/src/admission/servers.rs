@@ -744,9 +744,11 @@ impl<'a> Waiting<'a> {
             let (by, target) = (handle.task as usize, handle.object as usize);
             let is_trusted = system.keeps_word[by] || system.supervisor == Some(by);
             let does = !self.is_scripted(by) || self.steps(by, operation::STOP).any(|other| other == target);
-            // A script that ends its own task ends it, also if others trust that task. Servers and drivers may have further lives,
+            // A script that ends a task ends it, also if others trust the script's task. Servers and drivers may have further lives,
             // and a trusted one ends them at the right time.
-            let is_certain = self.is_scripted(by) && own.contains(&target);
+            let supervision = system.tasks[target].supervision;
+            let has_lives = supervision.starts.is_some() || supervision.is_dormant;
+            let is_certain = self.is_scripted(by) && (own.contains(&target) || !has_lives);
             does && (is_certain || !is_trusted && by != target) && needed.contains(&target)
         };
         let found = stopping.find(stops)?;

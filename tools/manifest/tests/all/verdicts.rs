@@ -558,6 +558,63 @@ fn clients_without_a_lock_may_draw_a_driver_into_their_cluster() {
 }
 
 #[test]
+fn a_script_that_ends_a_driver_ends_it_also_if_its_task_is_hard() {
+    let alone = WORKS.replace(r#"handles = { event = "notification gpu: wait" }"#, "");
+    let hard = r#"
+[tasks.stopper]
+script = ["burn 1us", "stop gpu"]
+period = "10ms"
+budget = "100us"
+hard = true
+handles = { gpu = "task gpu: stop" }
+"#;
+    let why = (Origin::Others, "`stopper` ends `gpu`, as its script says");
+    breaks(&format!("{alone}{hard}"), (r#", "stop gpu""#, ""), "a", why);
+}
+
+#[test]
+fn a_job_that_waits_for_frames_for_ever_keeps_others_from_a_pool_that_is_asked_by_turns() {
+    let tables = r#"
+[clusters.here]
+cpus = [0]
+[clusters.there]
+cpus = [1]
+[tasks.a]
+cluster = "here"
+script = ["acquire p", "release p"]
+period = "10ms"
+budget = "100us"
+hard = true
+handles = { p = "pool p: acquire" }
+uses.p = {}
+[tasks.writer]
+cluster = "here"
+script = ["burn 25us"]
+period = "1ms"
+budget = "50us"
+hard = true
+[tasks.reader]
+cluster = "there"
+binary = "apps/attacker"
+class = "background"
+[pools.p]
+replicas = 1
+limit = "ck-omlp"
+[graphs.g]
+source = "writer"
+[graphs.g.objects.o]
+writer = "writer"
+bytes = "64B"
+[graphs.g.objects.o.readers.reader]
+"#;
+    let why = "clusters share pool `p`, so its jobs wait for `writer`, too; `reader` may keep `writer` waiting for a frame of `g.o`";
+    let found = missing(&system("admission = \"warn\"", tables), "a");
+    assert!(found.iter().any(|(_, words)| words.contains(why)), "{found:?}");
+    let without = tables.split("[graphs.g]").next().unwrap();
+    assert_eq!(missing(&system("admission = \"warn\"", without), "a"), []);
+}
+
+#[test]
 fn locks_that_keep_nobody_from_an_engine_prove_nothing() {
     let alone = WORKS.replace(r#"handles = { event = "notification gpu: wait" }"#, "");
     let why = "with `managed = false` the lock of engine `ee` keeps nobody from it";

@@ -18,7 +18,7 @@ use toml::{Table, Value};
 
 use fusee_manifest::Time;
 use fusee_manifest::grammar::{Launched, RIGHTS, STEPS};
-use fusee_manifest::schema::{File, NamedLimit, RestartLimits, RestartName};
+use fusee_manifest::schema::{EndTask, File, NamedLimit, RestartLimits, RestartName};
 
 /// A key.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -141,6 +141,7 @@ type Read = fn(&[&'static str]) -> Shape;
 /// Forms that may stand where an untagged enum is read, or a time or a launch.
 fn alternatives(path: &[&str]) -> Option<Vec<Read>> {
     match path.join(".").as_str() {
+        "system.end" => Some(vec![shape::<Time>, shape::<EndTask>]),
         "tasks.*.restart" => Some(vec![shape::<RestartName>, shape::<RestartLimits>]),
         "tasks.*.uses.*.operation" => Some(vec![shape::<Time>, shape::<Launched>]),
         "pools.*.limit" => Some(vec![shape::<u32>, shape::<NamedLimit>]),

@@ -61,6 +61,7 @@ keys! {
         board: Counted("its interrupts hit the CPUs they lead to (`interrupts`)"),
         cpus: Counted("CPUs of clusters (`task::Cluster`)"),
         start: Nothing("budgets start over then, and the first releases are not before"),
+        end: Nothing("written out as tasks before: `end` with these keys"),
         policy: Counted("priority points (`task::Cluster`)"),
         managed: Counted("without it nothing is proved of those who use engines of devices (`Waiting::unmanaged`)"),
         trace: Nothing("what the kernel writes down; its time is among the costs of paths"),
@@ -68,11 +69,20 @@ keys! {
         panic: Nothing("what follows a panic, after which nothing is proved"),
         distance: Counted("which way copies go between devices: `uses` says how long they take"),
     }
+    EndTask at "system.end" {
+        after: Nothing("written out as tasks before: a step of a script"),
+        cluster: Nothing("written out as tasks before"),
+        period: Nothing("written out as tasks before"),
+        deadline: Nothing("written out as tasks before"),
+        budget: Nothing("written out as tasks before"),
+        suspends: Nothing("written out as tasks before"),
+    }
     Cluster at "clusters.*" {
         cpus: Counted("CPUs of the cluster"),
         policy: Counted("priority points"),
     }
     Task at "tasks.*" {
+        like: Nothing("written out as tasks before, with the keys of another"),
         binary: NotCounted("what a program does is taken from its handles: all that they let it wait for and do (`servers`, `scripts::allowed`)"),
         elf: NotCounted("as `binary`"),
         script: Counted("steps are summed up, and held against what is declared (`scripts`)"),
@@ -157,6 +167,8 @@ keys! {
     }
     Device at "devices.*" {
         driver: Counted("who ends operations (`completion`), and who may end that one (`Waiting::ended`)"),
+        engines: Nothing("written out as tasks before, or as engines"),
+        buffers: Nothing("written out as tasks before: the handles of a driver"),
         firmware: Nothing("what emulates it"),
         device: Nothing("registers of its own"),
         memory: Nothing("memory"),

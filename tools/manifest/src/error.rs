@@ -86,6 +86,8 @@ pub enum Reason {
     UnknownValue { value: String, choices: Vec<String> },
     /// Two objects of one kind with the same name.
     DefinedTwice { kind: &'static str, name: String },
+    /// A task is like another one that is like the first.
+    LikeItself { task: String },
     /// A name that nothing of this kind has; with those that there are.
     Unknown { kind: &'static str, name: String, choices: Vec<String> },
     /// A name longer than the kernel's tables hold.
@@ -293,6 +295,9 @@ impl fmt::Display for Reason {
             Self::UnknownKey { key, choices } => write!(f, "unknown key `{key}`{}", hint(key, choices)),
             Self::UnknownValue { value, choices } => write!(f, "unknown value `{value}`{}", hint(value, choices)),
             Self::DefinedTwice { kind, name } => write!(f, "a second {kind} is called `{name}`"),
+            Self::LikeItself { task } => {
+                write!(f, "task `{task}` is like itself: at the end of each chain of `like` is a task without that key")
+            }
             Self::Unknown { kind, name, choices } => write!(f, "no {kind} is called `{name}`{}", hint(name, choices)),
             Self::BadName(name) => {
                 write!(

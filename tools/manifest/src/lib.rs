@@ -2,11 +2,11 @@
 //!
 //! [`Manifest::read`] does all checking; its result can be simulated or, with programs, packed. Each mistake comes with its line,
 //! and the reason is an enum ([`Reason`]): text is made at the edge. All mistakes of a stage are found at once: syntax, schema,
-//! copies of tasks, resolution, admission.
+//! short forms, copies of tasks, resolution, admission.
 //!
 //! ```text
-//! manifest.toml -> read -> schema -> resolve -> pack -> bytes for the kernel
-//!                                            -> pack_tables -> the simulator
+//! manifest.toml -> read -> schema -> short -> resolve -> pack -> bytes for the kernel
+//!                                                     -> pack_tables -> the simulator
 //! ring buffers  -> trace  -> records, canonical form, ledgers
 //! ```
 //!
@@ -35,6 +35,7 @@ mod resolve;
 #[doc(hidden)]
 pub mod schema;
 mod script;
+mod short;
 pub mod times;
 pub mod trace;
 
@@ -104,20 +105,11 @@ impl Manifest {
     /// # Errors
     /// All mistakes of the first stage that has some, each with its line.
     pub fn parse_variant(path: &Path, text: &str, variant: &Variant) -> Result<Self, ManifestErrors> {
-        let line_of =
-            |place: usize| text.as_bytes()[..place.min(text.len())].iter().filter(|byte| **byte == b'\n').count() + 1;
-        let all = |mistakes: Vec<read::Mistake>| {
-            let at = |(place, reason): (Range<usize>, _)| ManifestError {
-                file: path.to_owned(),
-                line: line_of(place.start),
-                reason,
-            };
-            let mut errors: Vec<ManifestError> = mistakes.into_iter().map(at).collect();
-            errors.sort_by_key(|error| error.line);
-            ManifestErrors(errors)
-        };
+        let line_of = |place| line_of(text, place);
+        let all = |mistakes| at_lines(path, text, mistakes);
         let mut file = read::read(text, line_of).map_err(all)?;
         let names = resolve::names::bad(&file);
+        short::expand(&mut file).map_err(all)?;
         resolve::expand(&mut file).map_err(all)?;
         let folder = variant.folder.as_deref().or(path.parent()).unwrap_or(Path::new(""));
         let whole = |mut file: schema::File, replicas: &resolve::graphs::Replicas| {
@@ -150,6 +142,18 @@ impl Manifest {
         Ok(Self { file: path.to_owned(), text: text.to_owned(), system, expectations, binary_lines })
     }
 
+    /// The manifest `text` without short forms: each table that a key stands for is written out. Comments are lost. Errors name
+    /// `path`.
+    ///
+    /// # Errors
+    /// All mistakes of the first stage that has some, each with its line. Names are not resolved.
+    pub fn expanded(path: &Path, text: &str) -> Result<String, ManifestErrors> {
+        let all = |mistakes| at_lines(path, text, mistakes);
+        let mut file = read::read(text, |place| line_of(text, place)).map_err(all)?;
+        short::expand(&mut file).map_err(all)?;
+        toml::to_string(&file).map_err(|error| all(vec![(0..0, Reason::Syntax(error.to_string()))]))
+    }
+
     /// The first line that names `binary`: a task's `package/binary`, or the package of a firmware.
     #[must_use]
     pub fn line_of_binary(&self, binary: &str) -> Option<usize> {
@@ -179,6 +183,23 @@ impl Manifest {
         let line = reason.binary().and_then(|binary| self.line_of_binary(binary)).unwrap_or(0);
         ManifestError { file: self.file.clone(), line, reason }
     }
+}
+
+/// The line of a place in `text`, from 1.
+fn line_of(text: &str, place: usize) -> usize {
+    text.as_bytes()[..place.min(text.len())].iter().filter(|byte| **byte == b'\n').count() + 1
+}
+
+/// The mistakes in the order of their lines.
+fn at_lines(path: &Path, text: &str, mistakes: Vec<read::Mistake>) -> ManifestErrors {
+    let at = |(place, reason): (Range<usize>, _)| ManifestError {
+        file: path.to_owned(),
+        line: line_of(text, place.start),
+        reason,
+    };
+    let mut errors: Vec<ManifestError> = mistakes.into_iter().map(at).collect();
+    errors.sort_by_key(|error| error.line);
+    ManifestErrors(errors)
 }
 
 /// The words of manifests that checks of this repository look through: types with their keys, rights, first words of steps.

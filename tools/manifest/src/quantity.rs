@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, Error, MapAccess, Visitor};
+use serde::{Deserialize, Serialize, Serializer};
 
 /// Nanoseconds, written with a unit: `"10ms"`.
 #[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
@@ -12,7 +12,8 @@ pub struct Time(pub u64);
 
 /// The time that an engine works in a hold: a time, or a launch of a kernel whose time was measured, `{ kernel = "median", blocks =
 /// 12 }`.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
+#[serde(untagged)]
 pub enum Operation {
     /// A time.
     Time(Time),
@@ -21,7 +22,7 @@ pub enum Operation {
 }
 
 /// The launch: of a class of the kernel's, or of the one that takes longest.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Launched {
     /// The kernel.
@@ -46,6 +47,11 @@ impl Time {
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         with_unit(text, &TIMES).map(Self)
+    }
+
+    /// The time as a manifest or a step of a script has it: `3ms`.
+    pub(crate) fn compact(self) -> String {
+        self.to_string().replace(' ', "")
     }
 }
 
@@ -92,6 +98,18 @@ impl fmt::Display for Time {
 impl fmt::Display for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&in_units(self.0, &LENGTHS))
+    }
+}
+
+impl Serialize for Time {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.compact())
+    }
+}
+
+impl Serialize for Bytes {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.to_string().replace(' ', ""))
     }
 }
 

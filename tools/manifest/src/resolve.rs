@@ -66,6 +66,7 @@ mod uses;
 mod verdict;
 
 pub use graphs::Graph;
+pub(crate) use handles::object_of;
 use mistakes::Fail::{self, At};
 use mistakes::{Of, names};
 pub use uses::DeclaredHold;

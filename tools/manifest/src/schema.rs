@@ -1,4 +1,4 @@
-//! The manifest as it is written: one struct per kind of table.
+//! The manifest as it is written: one struct per kind of table. Each can be written again ([`crate::Manifest::expanded`]).
 //!
 //! Nothing here is checked beyond its type; `resolve.rs` does that. Every name and every value that a
 //! check may complain about carries its place in the file.
@@ -6,8 +6,9 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use serde::Deserialize;
-use serde::de::{Deserializer, MapAccess, Visitor};
+use serde::de::value::{MapAccessDeserializer, StrDeserializer};
+use serde::de::{Deserializer, Error, MapAccess, Visitor};
+use serde::{Deserialize, Serialize, Serializer};
 use toml::Spanned;
 
 use crate::error::Reason;
@@ -21,6 +22,30 @@ pub struct Named<T>(pub Vec<(Spanned<String>, T)>);
 impl<T> Default for Named<T> {
     fn default() -> Self {
         Self(Vec::new())
+    }
+}
+
+impl<T> Named<T> {
+    /// Whether there is no table.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The table called `name`.
+    pub fn get(&self, name: &str) -> Option<&T> {
+        self.0.iter().find(|(key, _)| key.get_ref() == name).map(|(_, value)| value)
+    }
+
+    /// Adds a table where the place of its name is in the order of the file.
+    pub fn insert(&mut self, name: Spanned<String>, value: T) {
+        let at = self.0.partition_point(|(other, _)| other.span().start <= name.span().start);
+        self.0.insert(at, (name, value));
+    }
+}
+
+impl<T: Serialize> Serialize for Named<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(name, value)| (name.get_ref(), value)))
     }
 }
 
@@ -46,31 +71,31 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Named<T> {
 }
 
 /// A whole manifest.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct File {
     pub system: System,
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Named::is_empty")]
     pub clusters: Named<Cluster>,
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Named::is_empty")]
     pub tasks: Named<Task>,
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Named::is_empty")]
     pub endpoints: Named<Endpoint>,
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Named::is_empty")]
     pub notifications: Named<Notification>,
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Named::is_empty")]
     pub interrupts: Named<Interrupt>,
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Named::is_empty")]
     pub regions: Named<Region>,
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Named::is_empty")]
     pub devices: Named<Device>,
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Named::is_empty")]
     pub engines: Named<Engine>,
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Named::is_empty")]
     pub groups: Named<Group>,
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Named::is_empty")]
     pub graphs: Named<Graph>,
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Named::is_empty")]
     pub pools: Named<Pool>,
     pub supervisor: Option<Supervisor>,
     pub test: Option<Test>,
@@ -79,7 +104,7 @@ pub struct File {
     pub measures: bool,
 }
 
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct System {
     pub name: Spanned<String>,
@@ -89,6 +114,8 @@ pub struct System {
     pub board: Spanned<String>,
     pub cpus: Spanned<u32>,
     pub start: Option<Spanned<Time>>,
+    /// The end of the run: a task that sleeps until then, and shuts the system down.
+    pub end: Option<Spanned<End>>,
     /// Policy of the clusters that name none.
     pub policy: Option<Spanned<String>>,
     #[serde(default = "yes")]
@@ -102,8 +129,46 @@ pub struct System {
     pub distance: Option<Spanned<Vec<Vec<Spanned<u32>>>>>,
 }
 
+/// The instant at which a system ends: a time, or a table.
+#[derive(Clone, Debug, Serialize)]
+pub struct End(pub EndTask);
+
+/// The instant, and the reservation of the task that ends the system.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct EndTask {
+    /// From the release of the task until the end.
+    pub after: Time,
+    pub cluster: Option<Spanned<String>>,
+    /// Without a period the task is a service.
+    pub period: Option<Spanned<Time>>,
+    pub deadline: Option<Spanned<Time>>,
+    pub budget: Option<Spanned<Time>>,
+    pub suspends: Option<Spanned<Time>>,
+}
+
+impl<'de> Deserialize<'de> for End {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct EndVisitor;
+        impl<'de> Visitor<'de> for EndVisitor {
+            type Value = End;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a time with its unit, such as \"10ms\" (ns, us, ms, s), or { after = \"10ms\", cluster = \"NAME\" }")
+            }
+            fn visit_str<E: Error>(self, text: &str) -> Result<End, E> {
+                let after = Time::deserialize(StrDeserializer::new(text))?;
+                Ok(End(EndTask { after, ..EndTask::default() }))
+            }
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<End, A::Error> {
+                EndTask::deserialize(MapAccessDeserializer::new(map)).map(End)
+            }
+        }
+        deserializer.deserialize_any(EndVisitor)
+    }
+}
+
 /// The events that the kernel keeps in its trace.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Trace {
     /// No events.
@@ -118,7 +183,7 @@ pub enum Trace {
 }
 
 /// The behaviour of a kernel after a panic and its message.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Panic {
     /// The kernel ends the emulator, or switches the board off.
@@ -131,7 +196,7 @@ pub enum Panic {
 }
 
 /// The treatment of a system whose deadlines do not hold.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Admission {
     /// The system is not packed.
@@ -141,16 +206,18 @@ pub enum Admission {
     Warn,
 }
 
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cluster {
     pub cpus: Vec<Spanned<u32>>,
     pub policy: Option<Spanned<String>>,
 }
 
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Task {
+    /// The task whose keys it has, those apart that it writes itself.
+    pub like: Option<Spanned<String>>,
     pub binary: Option<Spanned<String>>,
     /// A program that is there already: the path of an ELF file, from the manifest's folder.
     pub elf: Option<Spanned<String>>,
@@ -173,11 +240,9 @@ pub struct Task {
     /// The time that a job suspends itself, in sum: by sleeping, and by waiting for notifications.
     pub suspends: Option<Spanned<Time>>,
     /// Hard tasks may rely on the task's declarations, though nothing enforces them.
-    #[serde(default)]
-    pub trusted: bool,
+    pub trusted: Option<bool>,
     /// The task may sleep, and end its job, while it holds an engine or a token.
-    #[serde(default)]
-    pub sleeps_inside: bool,
+    pub sleeps_inside: Option<bool>,
     /// Jobs of the task may take the budget of the next job before its release.
     pub early_release: Option<Spanned<bool>>,
     /// Jobs of the task, as a node of a graph, may begin before their releases.
@@ -188,24 +253,24 @@ pub struct Task {
     pub phase: Option<Spanned<Time>>,
     pub hard: Option<Spanned<bool>>,
     pub stack: Option<Spanned<Bytes>>,
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Named::is_empty")]
     pub parameters: Named<Spanned<i64>>,
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Named::is_empty")]
     pub handles: Named<Spanned<String>>,
     /// The times for which the task holds the objects that its handles name.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Named::is_empty")]
     pub uses: Named<Use>,
     /// The policy after the task's end.
     pub restart: Option<Spanned<Restart>>,
     /// The task begins when another task starts it.
     pub dormant: Option<Spanned<bool>>,
     /// The place of the task among the clients of an engine that it uses without the lock, by handle.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Named::is_empty")]
     pub shares: Named<Share>,
 }
 
 /// The task that is signalled at the ends of tasks with the key `restart`, and gives them further lives.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Supervisor {
     pub task: Spanned<String>,
@@ -214,7 +279,7 @@ pub struct Supervisor {
 }
 
 /// The behaviour after the end of a supervisor.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SupervisorDies {
     /// The kernel panics.
@@ -225,14 +290,14 @@ pub enum SupervisorDies {
 }
 
 /// The conditions under which a task is given another life, and how often.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(untagged, expecting = "`restart` is \"always\", \"never\", or a table with `at_most` and `within`")]
 pub enum Restart {
     Named(RestartName),
     Limited(RestartLimits),
 }
 
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RestartName {
     Always,
@@ -240,7 +305,7 @@ pub enum RestartName {
     Never,
 }
 
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct RestartLimits {
     /// The number of further lives in each interval of `within`; without the key: any number.
@@ -255,7 +320,7 @@ pub struct RestartLimits {
 }
 
 /// A client's place among the clients of an engine without its lock.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Share {
     pub group: Option<Spanned<String>>,
@@ -263,7 +328,7 @@ pub struct Share {
 }
 
 /// The longest a task holds an engine at a time, and how often in a job; or the longest it has a token, once in each.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Use {
     pub times: Option<Spanned<u32>>,
@@ -280,7 +345,7 @@ pub struct Use {
     pub with: Option<Spanned<String>>,
 }
 
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Class {
     RealTime,
@@ -288,7 +353,7 @@ pub enum Class {
     Background,
 }
 
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Release {
     Periodic,
@@ -296,7 +361,7 @@ pub enum Release {
 }
 
 /// The treatment of a job that uses up its budget.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Overrun {
     #[default]
@@ -306,7 +371,7 @@ pub enum Overrun {
 }
 
 /// The costs that a budget pays for.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub enum Covers {
     #[default]
     #[serde(rename = "cpu")]
@@ -315,7 +380,7 @@ pub enum Covers {
     CpuAndEngines,
 }
 
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Endpoint {
     pub server: Spanned<String>,
@@ -324,13 +389,13 @@ pub struct Endpoint {
     pub service_period: Option<Spanned<Time>>,
 }
 
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Notification {
     pub bound: Option<Spanned<String>>,
 }
 
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Interrupt {
     pub line: Spanned<Line>,
@@ -338,11 +403,11 @@ pub struct Interrupt {
     pub bits: Option<Spanned<u64>>,
     pub cluster: Option<Spanned<String>>,
     pub cpu: Option<Spanned<u32>>,
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub edge: bool,
 }
 
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Region {
     /// No key: a part of another region, so many bytes from its start.
@@ -352,7 +417,7 @@ pub struct Region {
     pub physical: Option<Spanned<u64>>,
     pub device: Option<Spanned<RegionDevice>>,
     /// The region is the kernel's trace.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub trace: bool,
     /// Whether caches may keep the contents.
     pub cached: Option<Spanned<bool>>,
@@ -361,7 +426,7 @@ pub struct Region {
 }
 
 /// A line of the interrupt controller, or a device of the board that has one.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(untagged, expecting = "a line is a number, or the name of a device of the board")]
 pub enum Line {
     Number(u32),
@@ -369,31 +434,36 @@ pub enum Line {
 }
 
 /// Whether a region is device memory, or which device of the board it is.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(untagged, expecting = "a device is `true`, or the name of one of the board")]
 pub enum RegionDevice {
     Plain(bool),
     Named(String),
 }
 
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Device {
-    pub driver: Spanned<String>,
+    /// The driver; without the key the device has a driver of its own.
+    pub driver: Option<Spanned<String>>,
+    /// The engines of a device with a driver of its own, by index.
+    pub engines: Option<Vec<Spanned<String>>>,
+    /// The regions of clients that such a driver opens to the device, by client.
+    pub buffers: Option<Named<Spanned<String>>>,
     /// The program of the engine CPU, or of a processor of the board; a device of the board without a program of its own has none.
     pub firmware: Option<Spanned<String>>,
     /// The processor of the board that runs the firmware, or the device that its driver makes an engine; else it is the engine CPU.
     pub device: Option<Spanned<String>>,
     pub memory: Option<Spanned<Bytes>>,
     pub copy_engines: Option<Spanned<usize>>,
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub preemptible: bool,
     /// The number of its contexts, the driver's included.
     pub contexts: Option<Spanned<usize>>,
     /// The rule for the next command on an engine, among clients without its lock.
     pub arbiter: Option<Spanned<Arbiter>>,
     /// The weights of tasks, where the choice is by weight.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Named::is_empty")]
     pub weights: Named<Spanned<u32>>,
     /// The additional time of a command after one of another context.
     pub switch: Option<Spanned<Time>>,
@@ -416,7 +486,7 @@ pub struct Device {
 }
 
 /// The rule for the next command on an engine, among those of clients without its lock.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Arbiter {
     /// The one that arrived first.
@@ -429,7 +499,7 @@ pub enum Arbiter {
 }
 
 /// The server that opens contexts of a device for its clients without locks, and how many may be open.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Sessions {
     pub endpoint: Spanned<String>,
@@ -445,7 +515,7 @@ impl Device {
     }
 }
 
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Engine {
     pub device: Option<Spanned<String>>,
@@ -469,7 +539,7 @@ pub struct Engine {
     pub hangs: Option<Spanned<bool>>,
 }
 
-#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Order {
     Fifo,
@@ -478,7 +548,7 @@ pub enum Order {
 }
 
 /// The mechanism by which SMs are taken from one command for another.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Preemption {
     /// Blocks are saved, and go on later.
@@ -491,7 +561,7 @@ pub enum Preemption {
 }
 
 /// The part that chooses the next commands of an engine, among those of tasks with its lock.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Grants {
     /// The lock: it lets in one at a time.
@@ -502,7 +572,7 @@ pub enum Grants {
 }
 
 /// Clients of an engine without its lock that share their part of it.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Group {
     pub engine: Spanned<String>,
@@ -515,7 +585,7 @@ pub struct Group {
 }
 
 /// Tasks that release each other by tokens.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Graph {
     /// The task that the clock releases.
@@ -524,14 +594,14 @@ pub struct Graph {
     pub latency: Option<Spanned<Time>>,
     /// The device that some of its objects are for.
     pub device: Option<Spanned<String>>,
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Named::is_empty")]
     pub edges: Named<GraphEdge>,
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Named::is_empty")]
     pub objects: Named<GraphObject>,
 }
 
 /// An object that a task writes in each of its jobs, and others read in their jobs of equal number.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct GraphObject {
     pub writer: Spanned<String>,
@@ -547,7 +617,7 @@ pub struct GraphObject {
 }
 
 /// The versions of a writer's jobs that a reader reads.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct GraphReader {
     /// The newest is that of the job so many before its own,
@@ -557,7 +627,7 @@ pub struct GraphReader {
 }
 
 /// Tokens that each job of one task puts, and each job of another one takes.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct GraphEdge {
     pub from: Spanned<String>,
@@ -571,7 +641,7 @@ pub struct GraphEdge {
 }
 
 /// The part that decides which members of a group to hold back for the benefit of others in it.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Within {
     /// The sharer of the engine.
@@ -581,7 +651,7 @@ pub enum Within {
     Manager,
 }
 
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Pool {
     pub replicas: Spanned<u32>,
@@ -600,7 +670,7 @@ pub struct Pool {
 }
 
 /// The measure for the shortest queue of a pool.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Shortest {
     #[default]
@@ -609,7 +679,7 @@ pub enum Shortest {
 }
 
 /// The adviser of a pool.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Advice {
     None,
@@ -618,14 +688,14 @@ pub enum Advice {
 }
 
 /// The largest number of requests in the queue of one token.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(untagged, expecting = "a limit is a number, \"r2dglp\", \"unlimited\" or \"ck-omlp\"")]
 pub enum Limit {
     Number(u32),
     Named(NamedLimit),
 }
 
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum NamedLimit {
     R2dglp,
@@ -634,25 +704,25 @@ pub enum NamedLimit {
 }
 
 /// The expectations of `cargo xtask test` on the system.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Test {
     #[serde(default = "det_only")]
     pub profiles: Vec<Profile>,
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub exit: u32,
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub marks: Vec<Spanned<String>>,
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub faults: Vec<Spanned<String>>,
     /// The faults come in an order that depends on the board.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub faults_in_any_order: bool,
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub exits: Vec<Spanned<String>>,
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub console: Vec<String>,
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub no_misses: Vec<Spanned<String>>,
     /// The complaints of `cargo xtask run`.
     pub verdict: Option<Vec<String>>,
@@ -664,45 +734,49 @@ pub struct Test {
     /// The expected picture on the screen when the console reports that the picture stands.
     pub screenshot: Option<String>,
     /// The button for power is pressed again and again.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub power_button: bool,
     /// The package of a program that judges the results of a run.
     pub judge: Option<String>,
     /// Run it on a kernel that checks all its invariants after every trap.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub self_check: bool,
     /// A second run does the same, to the record.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub repeatable: bool,
     /// The test runs long: only if it is named whole.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub campaign: bool,
     /// The longest turn of an emulated CPU.
     pub turns: Option<Spanned<Time>>,
     /// Kernels of accelerators run for an eighth of their declared time, at most.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub eighth: bool,
     /// Conformance systems: the policies and the clusters to run it with; each combination is a system.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub policies: Vec<Spanned<String>>,
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub clusters: Vec<Spanned<String>>,
     /// The golden trace has the CPUs on which tasks run.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub places: bool,
     /// Tasks whose longest response times are shown.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub responses: Vec<Spanned<String>>,
 }
 
 /// How QEMU runs a system.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Profile {
     /// Instructions are counted: exact and repeatable.
     Det,
     /// Host threads: races and stress.
     Par,
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 fn yes() -> bool {

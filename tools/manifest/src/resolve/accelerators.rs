@@ -147,7 +147,9 @@ impl Resolver<'_> {
         nothing: Device,
         kick: Option<usize>,
     ) -> Result<Device, Fail> {
-        let driver = self.task(&device.driver)?;
+        let missing = || At(name.span(), Reason::MissingKey("driver".to_owned()));
+        let driver_name = device.driver.as_ref().ok_or_else(missing)?;
+        let driver = self.task(driver_name)?;
         let of = name.get_ref().clone();
         let processor = device.device.as_ref().map(|wanted| self.processor(&of, wanted)).transpose()?;
         if let (Some(_), Some(wanted), true) = (&processor, &device.device, device.preemptible) {
@@ -173,7 +175,7 @@ impl Resolver<'_> {
         let (weighed, switch) = self.arbitration(name, device)?;
         if let Some(other) = self.out.devices.iter().find(|other| other.contexts.first() == Some(&driver)) {
             let (what, of, by) = ("driver", of, other.name.clone());
-            return Err(At(device.driver.span(), Reason::PlaceTaken { what, of, by }));
+            return Err(At(driver_name.span(), Reason::PlaceTaken { what, of, by }));
         }
         let place = name.span();
         // The device works on commands of its driver.

@@ -140,7 +140,8 @@ impl Resolver<'_> {
             };
             if !task.environment.iter().any(|entry| is_it(entry) && is_known(entry) && may(entry) && !signals(entry)) {
                 self.sound(Of::Handles(driver))?;
-                let place = self.file.devices.0[index].1.driver.span();
+                let (own, file) = &self.file.devices.0[index];
+                let place = file.driver.as_ref().unwrap_or(own).span();
                 let (device, driver) = (name.clone(), task.name.clone());
                 return Err(At(place, Reason::DriverNeeds { device, driver, handle, text }));
             }

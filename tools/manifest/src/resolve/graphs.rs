@@ -15,6 +15,7 @@ use fusee_graph::names::{
 use fusee_graph::{Edge, NODES, Rate, RateError, Tokens, starved};
 use toml::Spanned;
 
+use super::object_of;
 use crate::error::Reason;
 use crate::layout::PAGE;
 use crate::quantity::{Bytes, Time};
@@ -440,7 +441,9 @@ impl Draft<'_> {
         (device, key): (usize, &Spanned<String>),
         address: u64,
     ) -> Result<(), Mistake> {
-        let driver = task(file, &file.devices.0[device].1.driver)?;
+        let driver = file.devices.0[device].1.driver.as_ref();
+        let driver = driver.ok_or_else(|| (key.span(), Reason::MissingKey("driver".to_owned())))?;
+        let driver = task(file, driver)?;
         let clients = self.nodes.iter().filter(|node| is_client(file, node.task, key));
         let clients: Vec<String> = clients.map(|node| node.name(file).to_owned()).collect();
         let spanned = |text: String| Spanned::new(self.name.span(), text);
@@ -489,8 +492,7 @@ fn is_client(file: &schema::File, task: usize, device: &Spanned<String>) -> bool
     let engines: Vec<&str> =
         file.engines.0.iter().filter(|(_, engine)| is_of(engine)).map(|(name, _)| name.get_ref().as_str()).collect();
     let named = |handle: &Spanned<String>| {
-        let name = handle.get_ref().strip_prefix("engine ").and_then(|rest| rest.split(':').next());
-        name.is_some_and(|name| engines.contains(&name.trim()))
+        object_of(handle.get_ref()).is_some_and(|(kind, name)| kind == "engine" && engines.contains(&name))
     };
     file.tasks.0[task].1.handles.0.iter().any(|(_, handle)| named(handle))
 }

@@ -61,6 +61,12 @@ pub const RIGHTS: [(&str, &[(&str, u32)]); 8] = [
     ("system", &[("shutdown", rights::SHUTDOWN)]),
 ];
 
+/// The kind and the name of the object that a handle is for.
+pub(crate) fn object_of(text: &str) -> Option<(&str, &str)> {
+    let mut words = text.split_once(':')?.0.split_whitespace();
+    Some((words.next()?, words.next()?))
+}
+
 impl Resolver<'_> {
     pub(super) fn handles(&mut self) {
         let file = self.file;

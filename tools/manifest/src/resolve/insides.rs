@@ -16,7 +16,7 @@ const COMPLETION: &str = "gpu_done";
 impl Resolver<'_> {
     pub(super) fn insides(&mut self) {
         for task in 0..self.out.tasks.len() {
-            self.out.tasks[task].sleeps_inside |= self.file.tasks.0[task].1.sleeps_inside;
+            self.out.tasks[task].sleeps_inside |= self.file.tasks.0[task].1.sleeps_inside.unwrap_or(false);
             let is_own = |handle: &&mut image::Handle| handle.task as usize == task;
             let counted: Vec<u32> = {
                 let own = self.out.handles.iter().filter(|handle| handle.task as usize == task);

@@ -46,7 +46,7 @@ impl Resolver<'_> {
             }
             let hard = task.hard.as_ref().is_some_and(|hard| *hard.get_ref());
             self.out.suspends.push(suspends);
-            self.out.keeps_word.push(task.trusted || hard);
+            self.out.keeps_word.push(task.trusted.unwrap_or(false) || hard);
             self.out.reservations.extend(reservation);
             self.out.tasks.push(Task {
                 sleeps_inside: false,

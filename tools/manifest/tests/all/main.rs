@@ -17,6 +17,7 @@ mod pack;
 mod processors;
 mod quantities;
 mod servers;
+mod short;
 mod streams;
 mod times;
 mod told_devices;

@@ -32,7 +32,7 @@ const PARSED: &[Row] = &[
 const WRITTEN: &[Row] = &[
     ("cpus = 2", "cpus = \"two\"", 4, "invalid type: string \"two\", expected a whole number"),
     ("period = \"10ms\"", "perod = \"10ms\"", 16, "unknown key `perod`; did you mean `period`?"),
-    ("admission", "fast", 5, "unknown key `fast`; there are `name`, `board`, `cpus`, `start`, `policy`, `managed`, `trace`, `admission`, `panic` and `distance`"),
+    ("admission", "fast", 5, "unknown key `fast`; there are `name`, `board`, `cpus`, `start`, `end`, `policy`, `managed`, `trace`, `admission`, `panic` and `distance`"),
     ("[endpoints.service]", "[endpoint.service]", 37, "unknown key `endpoint`; did you mean `endpoints`?"),
     ("line = 72", "lin = 72", 44, "unknown key `lin`; did you mean `line`?"),
     ("\"10ms\"", "\"1.5ms\"", 16, "`1.5ms` is not a whole number: write \"1500us\""),
@@ -85,6 +85,7 @@ const MEANT: &[Row] = &[
     ("driver = \"server\"", "driver = \"d\"", 57, "no task is called `d`; there are `client`, `server` and `far`"),
     ("device = \"gpu\"", "device = \"npu\"", 62, "no device is called `npu`; did you mean `gpu`?"),
     ("parameters.size", "parameters.kick", 22, "the environment of task `server` already has an entry `kick`"),
+    ("[tasks.far]", "[tasks.far]\nlike = \"far\"", 30, "task `far` is like itself: at the end of each chain of `like` is a task without that key"),
     ("[tasks.far]", "[tasks.far]\ncopies = 0", 30, "number of copies of `far` is zero"),
     ("endpoint service: call", "endpoint service: receive", 18, "task `client` may not receive from endpoint `service`: its server is `server`"),
     ("endpoint service: call", "region shared: read", 19, "task `client` has region `shared` twice"),
@@ -288,7 +289,7 @@ macro_rules! reasons {
 
 // A reason that is not listed does not compile; one without a row fails.
 reasons! {
-    Unreadable Syntax DuplicateKey MissingKey UnknownKey UnknownValue DefinedTwice Unknown
+    Unreadable Syntax DuplicateKey MissingKey UnknownKey UnknownValue DefinedTwice LikeItself Unknown
     NotMeasured BadTimes NotBeside BadName NameTooLong NameTaken BadHandle BadRight NotTheServer NoReceiver NoWaiter DriverNeeds
     RegionTwice TooLargeToLend BadStep BinaryOrScript Zero Needs NoLength Excludes GroupInItself GroupTooDeep GraphCycle GraphStarves NoReplicas UnevenEdge TooLate LatencyNotProved BudgetExceeds
     BudgetTooSmall ExecutionExceeds TooLong OutOfRange OperationsOutOfRange NotPages TooMany Crowded

@@ -73,7 +73,7 @@ const CASES: [Case; 17] = [
         system: "a_token_an_engine_and_a_mutex_pass_on_however_their_holder_ends",
         culprits: &[("dropper", 16)],
         // It has all three.
-        instead: &[("sleep 120ms", "sleep 19900us")],
+        instead: &[("after = \"120ms\"", "after = \"19900us\"")],
         hangs_until: None,
     },
     case(

@@ -118,11 +118,11 @@ pub struct System {
     pub end: Option<Spanned<End>>,
     /// Policy of the clusters that name none.
     pub policy: Option<Spanned<String>>,
-    #[serde(default = "yes")]
+    #[serde(default = "yes", skip_serializing_if = "is_yes")]
     pub managed: bool,
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub trace: Trace,
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub admission: Admission,
     pub panic: Option<Spanned<Panic>>,
     /// The distances between devices: percent of the time over a near way.
@@ -274,7 +274,7 @@ pub struct Task {
 #[serde(deny_unknown_fields)]
 pub struct Supervisor {
     pub task: Spanned<String>,
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub dies: SupervisorDies,
 }
 
@@ -520,7 +520,7 @@ impl Device {
 pub struct Engine {
     pub device: Option<Spanned<String>>,
     pub index: Option<Spanned<usize>>,
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub order: Order,
     pub group: Option<Spanned<String>>,
     pub pool: Option<Spanned<String>>,
@@ -659,7 +659,7 @@ pub struct Pool {
     /// Requests in all queues together.
     pub total_limit: Option<Spanned<u32>>,
     pub cluster: Option<Spanned<String>>,
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub shortest: Shortest,
     /// The devices of the tokens: the first tokens are of the first of these, and so on.
     pub devices: Option<Spanned<Vec<Spanned<String>>>>,
@@ -781,6 +781,10 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 
 fn yes() -> bool {
     true
+}
+
+fn is_yes(value: &bool) -> bool {
+    *value
 }
 
 fn det_only() -> Vec<Profile> {

@@ -189,6 +189,9 @@ fn merge<T>(own: &mut Named<T>, other: Named<T>) {
 
 //--- Devices with drivers of their own
 
+/// A handle: its name in the task, and its text.
+type Handle = (Spanned<String>, Spanned<String>);
+
 /// A device with a driver of its own.
 struct Own {
     /// The place of the device among the devices.
@@ -322,11 +325,7 @@ impl Own {
     }
 
     /// The driver's handles to the regions of clients: those that `buffers` names, or each that is a client's handle `buffer`.
-    fn buffers(
-        &self,
-        file: &mut File,
-        clients: &[(usize, Vec<String>)],
-    ) -> Result<Vec<(Spanned<String>, Spanned<String>)>, Vec<Mistake>> {
+    fn buffers(&self, file: &mut File, clients: &[(usize, Vec<String>)]) -> Result<Vec<Handle>, Vec<Mistake>> {
         let handle = |client: &str, region: &str, place: Range<usize>| {
             let spanned = |text| Spanned::new(place.clone(), text);
             (spanned(format!("buffer.{client}")), spanned(format!("region {region}: physical")))
@@ -399,12 +398,7 @@ impl Own {
         tables
     }
 
-    fn add_driver(
-        &self,
-        file: &mut File,
-        cluster: Option<Spanned<String>>,
-        handles: Vec<(Spanned<String>, Spanned<String>)>,
-    ) {
+    fn add_driver(&self, file: &mut File, cluster: Option<Spanned<String>>, handles: Vec<Handle>) {
         if file.tasks.get(self.name.get_ref()).is_none() {
             file.tasks.insert(self.name.clone(), schema::Task::default());
         }

@@ -342,7 +342,8 @@ mod tests {
     fn differs(other: &str) -> Vec<String> {
         let read = |path: &str| -> toml::Table {
             let path = fusee_host::system::root().unwrap().join(path);
-            toml::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+            let text = std::fs::read_to_string(&path).unwrap();
+            toml::from_str(&fusee_manifest::Manifest::expanded(&path, &text).unwrap()).unwrap()
         };
         let (demo, other) = (read(MANIFEST), read(other));
         let mut differs = Vec::new();

@@ -14,7 +14,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use fusee_kernel_core::limits::LONGEST_PATH;
 use fusee_manifest::admission::{Latencies, Missing, Origin, Recovery};
-use fusee_manifest::{Graph, Resolved, Time, Variant, admission};
+use fusee_manifest::{Graph, Manifest, Resolved, Time, Variant, admission};
 use fusee_sched::key::PolicyName;
 use fusee_sched::time::Nanoseconds;
 use fusee_sched_analysis::blocking::Blocked;
@@ -57,6 +57,9 @@ pub struct AnalyzeArguments {
     /// Print a list of JSON objects (docs/schema/analyze.json), one for each system or task set.
     #[arg(long)]
     json: bool,
+    /// Print the manifest with all short forms written out, and analyse nothing.
+    #[arg(long, conflicts_with_all = ["cpus", "policy", "clusters", "overheads", "json"])]
+    expanded: bool,
 }
 
 impl AnalyzeArguments {
@@ -170,6 +173,13 @@ impl Subject {
 
 /// Analyses what the arguments name, and prints it; `false`: something does not hold.
 pub fn analyze(arguments: &AnalyzeArguments) -> Result<bool> {
+    let project = Project::here()?;
+    let source = project.manifest(arguments.manifest.as_deref().or(arguments.source.as_deref()))?;
+    if arguments.expanded {
+        let text = std::fs::read_to_string(&source).with_context(|| source.display().to_string())?;
+        words::print(&Manifest::expanded(&source, &text)?);
+        return Ok(true);
+    }
     let overheads = match &arguments.overheads {
         Some(path) => read_overheads(path)?,
         None => Overheads::default(),
@@ -198,18 +208,13 @@ pub fn analyze(arguments: &AnalyzeArguments) -> Result<bool> {
                     Err(why) => writeln!(out, "{}: {why}\n", cluster.name)?,
                 }
             }
-            if !recoveries.is_empty() {
-                writeln!(out, "{}", lives(&recoveries))?;
-            }
-            if !graphs.is_empty() {
-                writeln!(out, "{}", latencies(&graphs))?;
-            }
+            let lives = (!recoveries.is_empty()).then(|| lives(&recoveries));
+            let latencies = (!graphs.is_empty()).then(|| latencies(&graphs));
+            lives.into_iter().chain(latencies).try_for_each(|table| writeln!(out, "{table}"))?;
         }
         first = false;
         Ok(())
     };
-    let project = Project::here()?;
-    let source = project.manifest(arguments.manifest.as_deref().or(arguments.source.as_deref()))?;
     if arguments.manifest.is_some() || source.extension().is_some_and(|extension| extension == "toml") {
         each(of_manifest(arguments, &project.root, &source, overheads != Overheads::default())?)?;
     } else {
@@ -265,12 +270,8 @@ fn of_manifest(arguments: &AnalyzeArguments, root: &Path, source: &Path, with_ov
     let variant = Variant { policy: arguments.policy, clusters: arguments.sizes(), ..Variant::default() };
     let manifest = system::read_variant(root, source, &variant)?;
     let (name, longest_path) = (manifest.system.name.clone(), manifest.system.longest_path());
-    Ok(Subject {
-        name,
-        clusters: clusters_of(&manifest.system, with_overheads)?,
-        longest_path,
-        system: Some(manifest.system),
-    })
+    let clusters = clusters_of(&manifest.system, with_overheads)?;
+    Ok(Subject { name, clusters, longest_path, system: Some(manifest.system) })
 }
 
 /// The clusters of a system with their real-time tasks, and with interrupts of devices if paths of the kernel take time.

@@ -18,6 +18,7 @@ use fusee_kernel_core::limits;
 use toml::Spanned;
 
 use crate::error::Reason;
+use crate::layout::PAGE;
 use crate::quantity::{Bytes, Time};
 use crate::read::Mistake;
 use crate::resolve::object_of;
@@ -43,7 +44,8 @@ pub(crate) fn expand(file: &mut File) -> Result<(), Vec<Mistake>> {
     let mut mistakes = likes(&mut file.tasks);
     for index in 0..file.devices.0.len() {
         if file.devices.0[index].1.driver.is_none() && file.devices.0[index].1.device.is_none() {
-            mistakes.extend(Own::new(file, index).expand(file));
+            let name = file.devices.0[index].0.clone();
+            Own { index, name, engines: BTreeSet::new() }.expand(file, &mut mistakes);
         } else {
             mistakes.extend(only_with_own_driver(&file.devices.0[index]));
         }
@@ -100,76 +102,29 @@ fn likes(tasks: &mut Named<schema::Task>) -> Vec<Mistake> {
     mistakes
 }
 
+macro_rules! take {
+    ($task:ident, $other:ident: $($key:ident)+; $($table:ident)+; $($not:ident)+) => {
+        $($task.$key = $task.$key.take().or($other.$key);)+
+        $(merge(&mut $task.$table, $other.$table);)+
+        // All keys, and no others.
+        const _: fn(&schema::Task) = |schema::Task { $($key: _,)+ $($table: _,)+ $($not: _),+ }| ();
+    };
+}
+
 /// Takes each key of `other` that `task` does not write.
 fn take(task: &mut schema::Task, other: schema::Task) {
-    let schema::Task {
-        like: _,
-        // The number of tasks of this name.
-        copies: _,
-        is_released_by_tokens: _,
-        binary,
-        elf,
-        script,
-        model,
-        cluster,
-        class,
-        release,
-        period,
-        deadline,
-        budget,
-        wcet,
-        priority,
-        overrun,
-        budget_covers,
-        backlog,
-        suspends,
-        trusted,
-        sleeps_inside,
-        early_release,
-        early,
-        phase,
-        hard,
-        stack,
-        parameters,
-        handles,
-        uses,
-        restart,
-        dormant,
-        shares,
-    } = other;
     // A task has one program.
     if !has_program(task) {
-        (task.binary, task.elf, task.script) = (binary, elf, script);
-        task.model = task.model.take().or(model);
+        (task.binary, task.elf, task.script) = (other.binary, other.elf, other.script);
+        task.model = task.model.take().or(other.model);
     }
-    fn fill<T>(own: &mut Option<T>, other: Option<T>) {
-        *own = own.take().or(other);
+    take! {
+        task, other:
+        cluster class release period deadline budget wcet priority overrun budget_covers backlog suspends trusted sleeps_inside
+        early_release early phase hard stack restart dormant;
+        parameters handles uses shares;
+        like copies is_released_by_tokens binary elf script model
     }
-    fill(&mut task.cluster, cluster);
-    fill(&mut task.class, class);
-    fill(&mut task.release, release);
-    fill(&mut task.period, period);
-    fill(&mut task.deadline, deadline);
-    fill(&mut task.budget, budget);
-    fill(&mut task.wcet, wcet);
-    fill(&mut task.priority, priority);
-    fill(&mut task.overrun, overrun);
-    fill(&mut task.budget_covers, budget_covers);
-    fill(&mut task.backlog, backlog);
-    fill(&mut task.suspends, suspends);
-    fill(&mut task.trusted, trusted);
-    fill(&mut task.sleeps_inside, sleeps_inside);
-    fill(&mut task.early_release, early_release);
-    fill(&mut task.early, early);
-    fill(&mut task.phase, phase);
-    fill(&mut task.hard, hard);
-    fill(&mut task.stack, stack);
-    fill(&mut task.restart, restart);
-    fill(&mut task.dormant, dormant);
-    merge(&mut task.parameters, parameters);
-    merge(&mut task.handles, handles);
-    merge(&mut task.uses, uses);
-    merge(&mut task.shares, shares);
 }
 
 fn has_program(task: &schema::Task) -> bool {
@@ -202,40 +157,32 @@ struct Own {
 
 /// The mistakes of keys that only a device with a driver of its own has.
 fn only_with_own_driver((name, device): &(Spanned<String>, schema::Device)) -> Vec<Mistake> {
-    let needs = "a driver of its own: leave `driver` and `device` out";
-    let first = |all: &Vec<Spanned<String>>| all.first().map_or(name.span(), Spanned::span);
-    let places = [
-        ("engines", device.engines.as_ref().map(first)),
-        ("buffers", device.buffers.as_ref().map(|all| all.0.first().map_or(name.span(), |(client, _)| client.span()))),
-    ];
-    let written = places.into_iter().filter_map(|(what, place)| Some((what, place?)));
-    let of = || name.get_ref().clone();
-    written.map(|(what, place)| (place, Reason::Needs { what, of: of(), needs })).collect()
+    let engines = device.engines.as_ref().map(|all| ("engines", all.first()));
+    let buffers = device.buffers.as_ref().map(|all| ("buffers", all.0.first().map(|(client, _)| client)));
+    let mistake = |(what, first): (&'static str, Option<&Spanned<String>>)| {
+        let needs = "a driver of its own: leave `driver` and `device` out";
+        (first.unwrap_or(name).span(), Reason::Needs { what, of: name.get_ref().clone(), needs })
+    };
+    engines.into_iter().chain(buffers).map(mistake).collect()
 }
 
 impl Own {
-    fn new(file: &File, index: usize) -> Self {
-        Self { index, name: file.devices.0[index].0.clone(), engines: BTreeSet::new() }
-    }
-
-    fn expand(&mut self, file: &mut File) -> Vec<Mistake> {
+    fn expand(&mut self, file: &mut File, mistakes: &mut Vec<Mistake>) {
         self.add_device_keys(file);
-        let own_line = self.interrupt_name(file);
-        self.add_engines(file, &own_line);
+        let line = self.written_object(file, "line").unwrap_or_else(|| self.name.get_ref().clone());
+        self.add_engines(file, &line);
         let clients = self.clients(file);
-        let buffers = self.buffers(file, &clients);
+        let buffers = self.buffers(file, &clients, mistakes);
         let cluster = clients.iter().find_map(|(task, _)| file.tasks.0[*task].1.cluster.clone());
-        let event = self.add_interrupt(file, &own_line, cluster.as_ref());
+        let event = self.add_interrupt(file, &line, cluster.as_ref());
         let tables = self.add_tables(file);
-        let (buffers, mistakes) = buffers.map_or_else(|mistakes| (Vec::new(), mistakes), |all| (all, Vec::new()));
         let handles = [
-            ("line", format!("interrupt {own_line}: acknowledge")),
+            ("line", format!("interrupt {line}: acknowledge")),
             ("event", format!("notification {event}: wait")),
             ("tables", format!("region {tables}: read write physical")),
         ];
         let handles = handles.into_iter().map(|(entry, text)| (self.here(entry.to_owned()), self.here(text)));
         self.add_driver(file, cluster, handles.chain(buffers).collect());
-        mistakes
     }
 
     /// A value that is written nowhere, at the place of the device.
@@ -267,11 +214,6 @@ impl Own {
 
     fn is_own(&self, engine: &schema::Engine) -> bool {
         engine.device.as_ref().is_some_and(|device| device.get_ref() == self.name.get_ref())
-    }
-
-    /// The name of the interrupt: that of the driver's handle `line`, or that of the device.
-    fn interrupt_name(&self, file: &File) -> String {
-        self.written_object(file, "line").unwrap_or_else(|| self.name.get_ref().clone())
     }
 
     /// The object of a handle that the driver's table writes.
@@ -325,7 +267,7 @@ impl Own {
     }
 
     /// The driver's handles to the regions of clients: those that `buffers` names, or each that is a client's handle `buffer`.
-    fn buffers(&self, file: &mut File, clients: &[(usize, Vec<String>)]) -> Result<Vec<Handle>, Vec<Mistake>> {
+    fn buffers(&self, file: &mut File, clients: &[(usize, Vec<String>)], mistakes: &mut Vec<Mistake>) -> Vec<Handle> {
         let handle = |client: &str, region: &str, place: Range<usize>| {
             let spanned = |text| Spanned::new(place.clone(), text);
             (spanned(format!("buffer.{client}")), spanned(format!("region {region}: physical")))
@@ -337,17 +279,18 @@ impl Own {
                 let (name, choices) = (client.get_ref().clone(), known.iter().map(|name| (*name).clone()).collect());
                 (client.span(), Reason::Unknown { kind: "client of this device", name, choices })
             };
-            let mistakes: Vec<Mistake> = strangers.map(|(client, _)| unknown(client)).collect();
-            let all =
-                written.0.iter().map(|(client, region)| handle(client.get_ref(), region.get_ref(), region.span()));
-            return if mistakes.is_empty() { Ok(all.collect()) } else { Err(mistakes) };
+            mistakes.extend(strangers.map(|(client, _)| unknown(client)));
+            let of = |(client, region): &(Spanned<String>, Spanned<String>)| {
+                handle(client.get_ref(), region.get_ref(), region.span())
+            };
+            return written.0.iter().map(of).collect();
         }
         let of_client = |(task, names): &(usize, Vec<String>)| {
             let text = file.tasks.0[*task].1.handles.get("buffer")?;
             let (_, region) = object_of(text.get_ref()).filter(|(kind, _)| *kind == "region")?;
             Some(names.iter().map(|name| handle(name, region, text.span())).collect::<Vec<_>>())
         };
-        Ok(clients.iter().filter_map(of_client).flatten().collect())
+        clients.iter().filter_map(of_client).flatten().collect()
     }
 
     /// Adds the interrupt and its notification, unless they are written. Returns the name of the notification.
@@ -392,7 +335,8 @@ impl Own {
             let contexts = contexts.and_then(|number| Contexts::new(*number.get_ref())).unwrap_or_default();
             // Where there are ways, clients may have memory on all devices.
             let others = if file.system.distance.is_some() { file.devices.0.len() } else { 0 };
-            let bytes = Some(self.here(Bytes(space::tables_bytes(contexts, others, 0))));
+            let bytes = space::tables_bytes(contexts, others, 0).next_multiple_of(PAGE);
+            let bytes = Some(self.here(Bytes(bytes)));
             file.regions.insert(self.here(tables.clone()), schema::Region { bytes, ..schema::Region::default() });
         }
         tables

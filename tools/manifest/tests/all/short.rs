@@ -6,212 +6,10 @@ use std::path::Path;
 use fusee_manifest::{Manifest, PackOptions};
 
 /// A system with two GPUs, by short forms.
-const SHORT: &str = r#"[system]
-name = "short"
-board = "virt"
-cpus = 2
-start = "10ms"
-end = "35ms"
-distance = [[100, 150], [150, 100]]
-
-[clusters.near]
-cpus = [0]
-
-[clusters.far]
-cpus = [1]
-
-[tasks.first]
-script = ["burn 1ms"]
-cluster = "near"
-period = "10ms"
-budget = "2ms"
-wcet = "1ms"
-trusted = true
-parameters = { jobs = 3, bits = 1 }
-handles = { ee = "engine ee: acquire", in = "engine in: acquire", buffer = "region one: read write" }
-uses = { ee = { cpu = "10us", operation = "1ms" }, in = { cpu = "10us" } }
-
-[tasks.second]
-like = "first"
-period = "20ms"
-parameters = { bits = 2, more = 4 }
-handles = { buffer = "region two: read write" }
-
-[devices.gpu]
-engines = ["ee", "in", "out"]
-memory = "64KiB"
-
-[tasks.crowd]
-copies = 2
-script = ["burn 1ms", "repeat"]
-cluster = "far"
-class = "background"
-handles = { dsp = "engine filter: acquire", buffer = "region one: read write" }
-
-[tasks.dsp]
-budget = "3ms"
-handles.more = "notification told: wait"
-
-[devices.dsp]
-engines = ["filter"]
-preemptible = true
-contexts = 16
-buffers = { crowd2 = "two" }
-
-[engines.filter]
-watchdog = "50ms"
-
-[notifications]
-told = {}
-
-[regions]
-one = { bytes = "4KiB" }
-two = { bytes = "4KiB" }
-"#;
+const SHORT: &str = include_str!("short.toml");
 
 /// The same system, written out.
-const LONG: &str = r#"[system]
-name = "short"
-board = "virt"
-cpus = 2
-start = "10ms"
-distance = [[100, 150], [150, 100]]
-
-[clusters.near]
-cpus = [0]
-
-[clusters.far]
-cpus = [1]
-
-[tasks.first]
-script = ["burn 1ms"]
-cluster = "near"
-period = "10ms"
-budget = "2ms"
-wcet = "1ms"
-trusted = true
-parameters = { jobs = 3, bits = 1 }
-handles = { ee = "engine ee: acquire", in = "engine in: acquire", buffer = "region one: read write" }
-uses = { ee = { cpu = "10us", operation = "1ms" }, in = { cpu = "10us" } }
-
-[tasks.second]
-script = ["burn 1ms"]
-cluster = "near"
-period = "20ms"
-budget = "2ms"
-wcet = "1ms"
-trusted = true
-parameters = { jobs = 3, bits = 2, more = 4 }
-handles = { ee = "engine ee: acquire", in = "engine in: acquire", buffer = "region two: read write" }
-uses = { ee = { cpu = "10us", operation = "1ms" }, in = { cpu = "10us" } }
-
-[tasks.gpu]
-binary = "gpu-driver/gpu-driver"
-cluster = "near"
-class = "service"
-period = "10ms"
-budget = "2ms"
-
-[tasks.gpu.handles]
-line = "interrupt gpu: acknowledge"
-event = "notification gpu_event: wait"
-tables = "region gpu_tables: read write physical"
-"buffer.first" = "region one: physical"
-"buffer.second" = "region two: physical"
-
-[tasks.crowd]
-copies = 2
-script = ["burn 1ms", "repeat"]
-cluster = "far"
-class = "background"
-handles = { dsp = "engine filter: acquire", buffer = "region one: read write" }
-
-[tasks.dsp]
-binary = "gpu-driver/gpu-driver"
-cluster = "far"
-class = "service"
-period = "10ms"
-budget = "3ms"
-
-[tasks.dsp.handles]
-line = "interrupt dsp: acknowledge"
-event = "notification dsp_event: wait"
-tables = "region dsp_tables: read write physical"
-"buffer.crowd2" = "region two: physical"
-more = "notification told: wait"
-
-[tasks.end]
-script = ["sleep 35ms", "shutdown"]
-cluster = "near"
-class = "service"
-period = "10ms"
-budget = "1ms"
-handles = { system = "system: shutdown" }
-
-[notifications.gpu_event]
-
-[notifications.dsp_event]
-
-[notifications.told]
-
-[interrupts.gpu]
-line = 112
-notification = "gpu_event"
-cluster = "near"
-edge = true
-
-[interrupts.dsp]
-line = 113
-notification = "dsp_event"
-cluster = "far"
-edge = true
-
-[devices.gpu]
-driver = "gpu"
-firmware = "engine-core"
-memory = "64KiB"
-copy_engines = 2
-
-[devices.dsp]
-driver = "dsp"
-firmware = "engine-core"
-copy_engines = 0
-preemptible = true
-contexts = 16
-
-[engines.ee]
-device = "gpu"
-index = 0
-interrupt = "gpu"
-
-[engines.in]
-device = "gpu"
-index = 1
-interrupt = "gpu"
-
-[engines.out]
-device = "gpu"
-index = 2
-interrupt = "gpu"
-
-[engines.filter]
-device = "dsp"
-index = 0
-interrupt = "dsp"
-watchdog = "50ms"
-
-[regions.gpu_tables]
-bytes = "32KiB"
-
-[regions.dsp_tables]
-bytes = "64KiB"
-
-[regions.one]
-bytes = "4KiB"
-
-[regions.two]
-bytes = "4KiB"
-"#;
+const LONG: &str = include_str!("long.toml");
 
 fn parse(text: &str) -> Result<Manifest, String> {
     Manifest::parse(Path::new("m.toml"), text).map_err(|error| error.to_string())
@@ -232,10 +30,9 @@ fn expanded(text: &str) -> String {
 
 #[test]
 fn short_forms_have_the_bytes_of_what_is_written_out() {
-    let short = SHORT.replace("end = \"35ms\"", "end = { after = \"35ms\", cluster = \"near\" }");
-    assert!(pack(&short) == pack(LONG));
+    assert!(pack(SHORT) == pack(LONG));
     // So are the names, which no packed system has.
-    assert_eq!(expanded(&short), expanded(LONG));
+    assert_eq!(expanded(SHORT), expanded(LONG));
 }
 
 #[test]
@@ -316,6 +113,11 @@ fn what_is_written_out_wins() {
     };
     assert_eq!(copies("memory = \"64KiB\""), 3);
     assert_eq!(copies("memory = \"64KiB\"\nengines = [\"ee\", \"copy\"]"), 2);
+
+    for contexts in [5, 16] {
+        let text = GPU.replace("[devices.gpu]\n", &format!("[devices.gpu]\ncontexts = {contexts}\n"));
+        assert_eq!(parse(&text).unwrap().system.devices[0].size.number(), contexts);
+    }
 
     let index = "[engines.lone]\ndevice = \"gpu\"\nindex = 0\n";
     let text = GPU.replace("engine ee", "engine lone") + index;

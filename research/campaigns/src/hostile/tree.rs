@@ -218,15 +218,22 @@ pub(super) fn keeping_word(tree: &Table) -> Table {
 fn keep_word(tree: &mut Table) {
     let named = |table: Option<&Value>, key: &str| table.and_then(|table| table.get(key)?.as_str()).map(str::to_owned);
     let devices = tree.get("devices").and_then(Value::as_table).into_iter().flatten();
-    let drivers: Vec<String> = devices.filter_map(|(_, device)| named(Some(device), "driver")).collect();
+    // A device that names none has one of its own name.
+    let driver = |(name, device): (&String, &Value)| named(Some(device), "driver").unwrap_or_else(|| name.clone());
+    let drivers: Vec<String> = devices.map(driver).collect();
     let supervisor = named(tree.get("supervisor"), "task");
     for name in names(tree, "tasks") {
         // Their behaviour is said elsewhere.
         let is_known = drivers.contains(&name) || supervisor.as_ref() == Some(&name) || is_server(&name);
+        let is_relied_on = likes(tree, &name).any(|one| is(one, "hard") || is(one, "trusted"));
+        let is_list = |value: &Value| value.as_array().is_some_and(|steps| !steps.is_empty());
+        let has_steps = |one: &Table| ["script", "model"].iter().any(|key| one.get(*key).is_some_and(is_list));
+        let has_program = |one: &Table| ["binary", "elf", "script"].iter().any(|key| one.contains_key(*key));
+        // Steps of a task are those of the first one with a program.
+        let first = likes(tree, &name).position(has_program).unwrap_or(0);
+        let does_as_declared = !is_relied_on || likes(tree, &name).take(first + 1).any(has_steps);
         let Some(one) = task(tree, &name).filter(|_| !is_known) else { continue };
-        let has_steps = |key: &str| one.get(key).and_then(Value::as_array).is_some_and(|steps| !steps.is_empty());
-        let is_relied_on = is(one, "hard") || is(one, "trusted");
-        if !is_relied_on || has_steps("script") || has_steps("model") {
+        if does_as_declared {
             continue;
         }
         let has_jobs = one.get("class").is_none() && one.contains_key("period");
@@ -238,6 +245,12 @@ fn keep_word(tree: &mut Table) {
         let key = if one.contains_key("script") { "script" } else { "model" };
         one.insert(key.to_owned(), steps.into());
     }
+}
+
+/// A task, and those that it is like.
+fn likes<'a>(tree: &'a Table, name: &str) -> impl Iterator<Item = &'a Table> {
+    let task = |name: &str| tree.get("tasks")?.get(name)?.as_table();
+    std::iter::successors(task(name), move |one| task(one.get("like")?.as_str()?)).take(limits::THREADS)
 }
 
 /// Whether a task of this name serves others.

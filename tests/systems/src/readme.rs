@@ -18,13 +18,14 @@ use fusee_host::project::{KEPT_DIR, Project};
 use crate::command::as_tool;
 
 /// Pages whose commands are run.
-const PAGES: [&str; 9] = [
+const PAGES: [&str; 10] = [
     "docs/accelerator.md",
     "docs/debugging.md",
     "docs/demo.md",
     "docs/first-task.md",
     "docs/five-minutes.md",
     "docs/lives.md",
+    "docs/manifest.md",
     "docs/vision.md",
     "docs/scheduling.md",
     "userland/demo/README.md",

@@ -25,9 +25,11 @@
 //! - [`servers`]: how long they wait for servers.
 //! - [`pi_blocking`]: which delays of a schedule a blocking term has to cover.
 //! - [`report`]: all of it, for one cluster.
+//! - [`can`]: response times of the frames of a CAN bus.
 #![forbid(unsafe_code)]
 
 pub mod blocking;
+pub mod can;
 pub mod compliant;
 pub mod devi;
 mod drawn;

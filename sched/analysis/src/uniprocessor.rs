@@ -22,7 +22,7 @@ use crate::utilisation::Utilisations;
 pub const LOOKS: u64 = 1 << 23;
 
 /// Spans beyond it are not searched: 2^62 ns. Below it no product of this module overflows.
-const HORIZON: u64 = 1 << 62;
+pub(crate) const HORIZON: u64 = 1 << 62;
 
 /// The reason why there is no answer.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -233,14 +233,14 @@ fn busy_period(tasks: &[Task], looks: &mut Looks) -> Result<u64, Unanswered> {
 }
 
 /// The number of further tasks that may be looked at.
-struct Looks(u64);
+pub(crate) struct Looks(pub(crate) u64);
 
 impl Looks {
     fn spend(&mut self, tasks: &[Task]) -> Result<(), Unanswered> {
         self.spend_number(tasks.len() as u64)
     }
 
-    fn spend_number(&mut self, number: u64) -> Result<(), Unanswered> {
+    pub(crate) fn spend_number(&mut self, number: u64) -> Result<(), Unanswered> {
         self.0 = self.0.checked_sub(number).ok_or(Unanswered::GaveUp)?;
         Ok(())
     }

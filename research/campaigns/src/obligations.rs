@@ -35,6 +35,9 @@ macro_rules! keys {
 }
 
 const NAMES: Obligation = Nothing("a name");
+/// The bounds of frames, which no task's bound rests on, and which nothing packs.
+const FRAMES: Obligation =
+    Counted("bounds of frames alone: no bound of a task rests on it, and the kernel does not know of it (`buses`)");
 const RUN: Obligation = Nothing("how a run is judged, not what is built");
 
 keys! {
@@ -51,6 +54,7 @@ keys! {
         groups: Counted("below"),
         graphs: Counted("below"),
         pools: Counted("below"),
+        buses: Counted("below"),
         supervisor: Counted("below"),
         test: RUN,
         measures: Nothing("no key: times of kernels are being measured, and nothing is proved of that system"),
@@ -250,6 +254,23 @@ keys! {
         devices: Counted("on which of several devices a job works (`locks::Alternative`)"),
         advice: Counted("any queue may be chosen (`locks::Pool::advised`)"),
         watchdog: Counted("no shorter than declared sections"),
+    }
+    Bus at "buses.*" {
+        bit_rate: FRAMES,
+        data_rate: FRAMES,
+        fault_interval: FRAMES,
+        frames: Counted("below"),
+    }
+    BusFrame at "buses.*.frames.*" {
+        identifier: FRAMES,
+        extended: FRAMES,
+        bytes: FRAMES,
+        fd: FRAMES,
+        period: FRAMES,
+        jitter: FRAMES,
+        deadline: FRAMES,
+        sender: Counted("bounds of frames alone, which rest on its response time and on its word"),
+        to: Counted("the latency of the frame, which rests on the response time of that task"),
     }
     Test at "test" {
         profiles: RUN,

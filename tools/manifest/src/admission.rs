@@ -10,6 +10,7 @@ use fusee_sched_analysis::overheads::Infeasible;
 use fusee_sched_analysis::report::{Bound, Term};
 use fusee_sched_analysis::{Cluster, Nonsense, Overheads, Report, Task};
 
+mod buses;
 mod latency;
 mod lives;
 mod scripts;
@@ -17,6 +18,7 @@ mod servers;
 mod unknown;
 mod verdict;
 
+pub use buses::{BusReport, FrameReport, buses};
 pub(crate) use latency::replicas;
 pub use latency::{Latencies, Path, latencies};
 pub use lives::{Recovery, recoveries};

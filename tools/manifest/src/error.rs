@@ -3,6 +3,8 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use fusee_sched_analysis::can;
+
 use crate::quantity::{Bytes, Time};
 
 /// Kinds of objects that handles name.
@@ -242,6 +244,18 @@ pub enum Reason {
     TooLate { graph: String, path: String, bound: Time, latency: Time },
     /// A graph has a `latency`, and nothing proves how late it is.
     LatencyNotProved { graph: String, why: String },
+    /// Rates that no bus has.
+    BadBus { bus: String, why: can::Nonsense },
+    /// An identifier, a length or a time that no frame has.
+    BadFrame { frame: String, why: can::Nonsense },
+    /// A frame that comes more often than the jobs that send it.
+    FrameTooOften { frame: String, period: Time, sender: String, least: Time },
+    /// The frames of a bus take more than its time.
+    BusOverload { bus: String, per_mille: u64 },
+    /// A frame that may be later than its deadline.
+    FrameTooLate { frame: String, bound: Time, deadline: Time },
+    /// A frame that nothing proves to be in time.
+    FrameNotProved { frame: String, why: String },
     /// No workspace has this program.
     NoProgram { binary: String, why: String },
     /// Two workspaces have this program.
@@ -516,6 +530,19 @@ impl fmt::Display for Reason {
             Self::LatencyNotProved { graph, why } => {
                 write!(f, "graph `{graph}` has a latency, but it is not proved: {why}")
             }
+            Self::BadBus { bus, why } => write!(f, "bus `{bus}`: {why}"),
+            Self::BadFrame { frame, why } => write!(f, "frame `{frame}`: {why}"),
+            Self::FrameTooOften { frame, period, sender, least } => write!(
+                f,
+                "frame `{frame}` comes every {period}, and `{sender}` has a job every {least}: a job sends one frame at most"
+            ),
+            Self::BusOverload { bus, per_mille } => {
+                write!(f, "the frames of bus `{bus}` take {} of its time", percent(*per_mille))
+            }
+            Self::FrameTooLate { frame, bound, deadline } => {
+                write!(f, "frame `{frame}` may take {bound}, and its deadline is {deadline}")
+            }
+            Self::FrameNotProved { frame, why } => write!(f, "frame `{frame}` may be late: {why}"),
             Self::NoProgram { binary, why } => write!(f, "binary `{binary}`: {why}"),
             Self::TwoPrograms { binary, places: [one, other] } => write!(
                 f,

@@ -52,7 +52,7 @@ pub use expect::{Expectations, LONGEST_TURN, Mark};
 pub use fusee_sched::key::PolicyName;
 pub use pack::{Binaries, PackOptions, PackedSystem};
 pub use quantity::{Bytes, Time};
-pub use resolve::{Device, Entry, Graph, Processor, Program, Resolved, Task, UNLIMITED, Variant};
+pub use resolve::{Bus, BusFrame, Device, Entry, Graph, Processor, Program, Resolved, Task, UNLIMITED, Variant};
 pub use schema::{Arbiter, Panic, Profile};
 
 /// A manifest without mistakes.

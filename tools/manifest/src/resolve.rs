@@ -11,6 +11,7 @@
 //!   have one end only ([`ends`])
 //! - how clients without a lock share ([`groups`])
 //! - which nodes of graphs begin early ([`early`])
+//! - CAN buses ([`buses`])
 //! - the shortest budgets ([`paths`]), and the declarations of tasks on their locks ([`uses`])
 //! - whether all that is accepted ([`verdict`])
 //!
@@ -46,6 +47,7 @@ use crate::times::TimeTable;
 
 mod accelerators;
 mod advice;
+mod buses;
 mod early;
 mod ends;
 mod features;
@@ -65,6 +67,7 @@ mod users;
 mod uses;
 mod verdict;
 
+pub use buses::{Bus, BusFrame};
 pub use graphs::Graph;
 pub(crate) use handles::object_of;
 use mistakes::Fail::{self, At};
@@ -165,6 +168,8 @@ pub struct Resolved {
     pub pool_next: u64,
     /// Graphs of tasks.
     pub graphs: Vec<Graph>,
+    /// CAN buses.
+    pub buses: Vec<Bus>,
     /// For each cluster the reason why nothing is proved of tasks that share something with it, if that is so.
     pub doubts: Vec<Option<String>>,
     /// Doubtful entries that the manifest allows.
@@ -519,6 +524,7 @@ pub(crate) fn resolve(file: &schema::File, graphs: Vec<Graph>) -> Result<Resolve
             devices: Vec::new(),
             pool_next: board.memory.pool,
             graphs,
+            buses: Vec::new(),
             doubts: Vec::new(),
             warnings: Vec::new(),
             board,
@@ -605,6 +611,7 @@ impl Resolver<'_> {
         self.keep(Of::Nothing, start);
         self.split_locks();
         self.early();
+        self.buses();
         self.test();
     }
 

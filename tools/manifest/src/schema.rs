@@ -97,6 +97,8 @@ pub struct File {
     pub graphs: Named<Graph>,
     #[serde(default, skip_serializing_if = "Named::is_empty")]
     pub pools: Named<Pool>,
+    #[serde(default)]
+    pub buses: Named<Bus>,
     pub supervisor: Option<Supervisor>,
     pub test: Option<Test>,
     /// Times of kernels are measured: the values in files are not needed.
@@ -667,6 +669,43 @@ pub struct Pool {
     pub advice: Option<Spanned<Advice>>,
     /// The time after its grant when a token is taken away.
     pub watchdog: Option<Spanned<Time>>,
+}
+
+/// A CAN bus, of which only the analysis knows.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Bus {
+    /// Bits per second.
+    pub bit_rate: Spanned<u32>,
+    /// Bits per second of the data of CAN FD frames.
+    pub data_rate: Option<Spanned<u32>>,
+    /// The least time between two faults.
+    pub fault_interval: Option<Spanned<Time>>,
+    #[serde(default)]
+    pub frames: Named<BusFrame>,
+}
+
+/// A frame of a CAN bus, of a task or of another node.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BusFrame {
+    pub identifier: Spanned<u32>,
+    /// The identifier has 29 bits.
+    #[serde(default)]
+    pub extended: bool,
+    pub bytes: Spanned<Bytes>,
+    /// It has the format of CAN FD.
+    #[serde(default)]
+    pub fd: bool,
+    /// The least time between two events.
+    pub period: Option<Spanned<Time>>,
+    /// The longest time from the end of the sender's job, or from the event, until the frame is in a transmit buffer.
+    pub jitter: Option<Spanned<Time>>,
+    pub deadline: Option<Spanned<Time>>,
+    /// The task whose jobs send the frame.
+    pub sender: Option<Spanned<String>>,
+    /// The task that reads the frame in each job.
+    pub to: Option<Spanned<String>>,
 }
 
 /// The measure for the shortest queue of a pool.

@@ -214,6 +214,15 @@ fn keys_that_are_said_to_change_no_proof_change_none() {
 }
 
 #[test]
+fn a_bus_changes_no_bound_of_a_task() {
+    let bus = "[buses.can0]\nbit_rate = 500_000\nfault_interval = \"50ms\"\n[buses.can0.frames.seen]\nidentifier = 1\n\
+               bytes = 8\nsender = \"vision\"\nto = \"client\"\n";
+    let other = parse(&format!("{SYSTEM}{bus}")).unwrap();
+    assert_eq!(other.system.buses.len(), 1);
+    assert_eq!(verdicts(&other), verdicts(&parse(SYSTEM).unwrap()));
+}
+
+#[test]
 fn a_key_that_counts_changes_a_proof_here() {
     let expected = verdicts(&parse(SYSTEM).unwrap());
     for (from, to) in [

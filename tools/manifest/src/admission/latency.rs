@@ -51,28 +51,47 @@ pub fn latencies(system: &Resolved, overheads: &Overheads) -> Vec<Latencies> {
     if system.graphs.is_empty() {
         return Vec::new();
     }
-    let clusters: Vec<Result<Vec<Answer>, String>> =
-        (0..system.clusters.len()).map(|index| answers(system, index, overheads)).collect();
-    // An object shared with a cluster of which nothing is known may be away for any time.
-    let shares = system.pools.iter().any(|(_, pool)| pool.crosses != 0) || !system.endpoints.is_empty();
-    let why = clusters.iter().find_map(|cluster| cluster.as_ref().err()).filter(|_| shares);
-    let answer = |task: usize| -> Result<&Answer, String> {
-        if let Some(why) = why {
-            return Err(why.clone());
-        }
-        let here = clusters[system.tasks[task].cluster as usize].as_ref().map_err(Clone::clone)?;
-        let no_jobs = || format!("`{}` is not a real-time task", system.tasks[task].name);
-        here.iter().find(|answer| answer.task == task).ok_or_else(no_jobs)
-    };
-    system.graphs.iter().map(|graph| of_graph(system, graph, &answer)).collect()
+    let answers = Answers::new(system, overheads);
+    system.graphs.iter().map(|graph| of_graph(system, graph, &|task| answers.of(system, task))).collect()
 }
 
 /// The answer of a task: how soon it comes.
-struct Answer {
+pub(super) struct Answer {
     task: usize,
     /// The time from release to completion, nanoseconds; or the reason why that is not bounded.
-    response: Result<u64, String>,
-    unenforced: Option<String>,
+    pub(super) response: Result<u64, String>,
+    /// The reason why that rests on others, and nothing enforces it, if it does.
+    pub(super) unenforced: Option<String>,
+    /// The number of releases that may queue, and of places, if these are fewer.
+    pub(super) dropped: Option<(u64, u64)>,
+}
+
+/// The answers of all tasks of a system.
+pub(super) struct Answers {
+    clusters: Vec<Result<Vec<Answer>, String>>,
+    /// The reason why nothing is known of any task, if that is so.
+    why_none: Option<String>,
+}
+
+impl Answers {
+    pub(super) fn new(system: &Resolved, overheads: &Overheads) -> Answers {
+        let clusters: Vec<Result<Vec<Answer>, String>> =
+            (0..system.clusters.len()).map(|index| answers(system, index, overheads)).collect();
+        // An object shared with a cluster of which nothing is known may be away for any time.
+        let shares = system.pools.iter().any(|(_, pool)| pool.crosses != 0) || !system.endpoints.is_empty();
+        let why_none = clusters.iter().find_map(|cluster| cluster.as_ref().err()).filter(|_| shares).cloned();
+        Answers { clusters, why_none }
+    }
+
+    /// The answer of a task; or the reason why nothing is known of it.
+    pub(super) fn of(&self, system: &Resolved, task: usize) -> Result<&Answer, String> {
+        if let Some(why) = &self.why_none {
+            return Err(why.clone());
+        }
+        let here = self.clusters[system.tasks[task].cluster as usize].as_ref().map_err(Clone::clone)?;
+        let no_jobs = || format!("`{}` is not a real-time task", system.tasks[task].name);
+        here.iter().find(|answer| answer.task == task).ok_or_else(no_jobs)
+    }
 }
 
 /// The answers of each task of a cluster; or the reason why nothing is known of any: one task that runs out of budget keeps an
@@ -99,7 +118,8 @@ fn answers(system: &Resolved, index: usize, overheads: &Overheads) -> Result<Vec
                     .map_err(|_| format!("the response time of `{called}` does not fit into 64 bits"))
             }
         };
-        Answer { task: *task, response, unenforced: study.unenforced[at].clone() }
+        let dropped = study.dropped(at, &report);
+        Answer { task: *task, response, unenforced: study.unenforced[at].clone(), dropped }
     };
     Ok(study.members.iter().enumerate().map(answer).collect())
 }

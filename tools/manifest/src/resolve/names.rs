@@ -34,6 +34,7 @@ fn all(file: &File) -> Vec<&Spanned<String>> {
     names.extend(keys(&file.pools).chain(keys(&file.graphs)));
     let parts = file.graphs.0.iter().map(|(_, graph)| keys(&graph.edges).chain(keys(&graph.objects)));
     names.extend(parts.flatten());
+    names.extend(file.buses.0.iter().flat_map(|(name, bus)| std::iter::once(name).chain(keys(&bus.frames))));
     names.extend(file.tasks.0.iter().flat_map(|(_, task)| keys(&task.parameters).chain(keys(&task.handles))));
     names
 }

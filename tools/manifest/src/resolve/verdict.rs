@@ -71,7 +71,7 @@ impl Resolver<'_> {
         }
         // Bounds of graphs follow from bounds of tasks.
         if self.mistakes.is_empty() {
-            let late = self.late_graphs();
+            let late: Vec<Mistake> = self.late_graphs().into_iter().chain(self.late_frames()).collect();
             match self.file.system.admission {
                 Admission::Refuse => self.mistakes.extend(late),
                 Admission::Warn => self.out.warnings.extend(late.iter().map(|(_, reason)| reason.to_string())),
@@ -97,6 +97,32 @@ impl Resolver<'_> {
                 _ => continue,
             };
             complaints.push((graph.place.clone(), reason));
+        }
+        complaints
+    }
+
+    /// Buses that are overloaded, and frames that may be late.
+    fn late_frames(&self) -> Vec<Mistake> {
+        let mut complaints = Vec::new();
+        for (bus, found) in self.out.buses.iter().zip(admission::buses(&self.out, &Overheads::default())) {
+            if found.is_overloaded() {
+                let per_mille = (&found.utilisation * BigInt::from(1_000)).ceil().to_integer();
+                let per_mille = u64::try_from(per_mille).unwrap_or(u64::MAX);
+                complaints.push((bus.place.clone(), Reason::BusOverload { bus: bus.name.clone(), per_mille }));
+                continue;
+            }
+            for (one, found) in bus.frames.iter().zip(&found.frames).filter(|(_, found)| !found.is_proved()) {
+                let frame = one.name.clone();
+                let reason = match (&found.response, &found.unenforced) {
+                    (Ok(response), _) if !response.is_met => {
+                        let (bound, deadline) = (Time(response.longest.0), Time(one.frame.deadline.0));
+                        Reason::FrameTooLate { frame, bound, deadline }
+                    }
+                    (Err(why), _) | (Ok(_), Some(why)) => Reason::FrameNotProved { frame, why: why.clone() },
+                    (Ok(_), None) => continue,
+                };
+                complaints.push((one.place.clone(), reason));
+            }
         }
         complaints
     }

@@ -6,6 +6,7 @@ mod common;
 
 mod board_devices;
 mod boards;
+mod buses;
 mod contexts;
 mod devices;
 mod errors;

@@ -298,6 +298,7 @@ reasons! {
     TwoFirmwares NotSquare Distance TwoDevices Overlap KernelDevice PoolExhausted NoAddresses
     NotUsed Overload ServicePeriod ReleasesEarly EarlyKeys EarlyJobs WatchdogTooShort Overcommitted TooFewTokens
     WaitsTooLong LendsTooMuch DrawsTooMuch NotCounted NotEnforced Drops Unbounded NotProved NoBinary
+    BadBus BadFrame FrameTooOften BusOverload FrameTooLate FrameNotProved
     NotAnElf WritableCode BadSegment NoVersion WrongVersion NoProgram TwoPrograms BadClusters BadMark BadExit BadTurns
 }
 
@@ -369,6 +370,8 @@ fn each_reason_has_a_row() {
     seen.extend(["GroupInItself", "GroupTooDeep"]);
     // And these a graph, which `graphs.rs` has.
     seen.extend(["GraphCycle", "GraphStarves", "NoReplicas", "UnevenEdge", "TooLate", "LatencyNotProved"]);
+    // And these a bus, which `buses.rs` has.
+    seen.extend(["BadBus", "BadFrame", "FrameTooOften", "BusOverload", "FrameTooLate", "FrameNotProved"]);
     seen.insert(name(&Manifest::read(Path::new("nowhere.toml")).expect_err("there is no such file").0[0].reason));
     assert_eq!(seen, REASONS.iter().copied().collect());
 }

@@ -7,6 +7,7 @@ use toml::{Table, Value};
 
 use super::tree::{names, task};
 
+mod buses;
 mod clients;
 mod devices;
 mod graphs;
@@ -21,7 +22,7 @@ mod uses;
 type Theme = fn(&mut Table, &mut Source);
 
 /// All themes, and of how many systems one has each.
-const THEMES: [(u64, Theme); 10] = [
+const THEMES: [(u64, Theme); 11] = [
     (3, graphs::add),
     (4, lives::add),
     (4, steps::add),
@@ -31,6 +32,7 @@ const THEMES: [(u64, Theme); 10] = [
     (6, regions),
     (4, uses::add),
     (2, rare::add),
+    (4, buses::add),
     // The last one: others look at tables that this one leaves out.
     (3, short::add),
 ];

@@ -26,11 +26,15 @@ use num_rational::BigRational;
 
 use crate::simulate::{self, Sizes};
 use crate::task_set::{self, NamedTask, TaskSet};
-use fusee_host::answers::{self, Analysis, ClusterAnalysis, GraphAnalysis, LifeAnalysis, PathAnalysis, TaskAnalysis};
+use fusee_host::answers::{
+    self, Analysis, BusAnalysis, ClusterAnalysis, GraphAnalysis, LifeAnalysis, PathAnalysis, TaskAnalysis,
+};
 use fusee_host::project::Project;
 use fusee_host::system;
 use fusee_host::table::Table;
 use fusee_host::words;
+
+mod buses;
 
 /// What to analyse, and how.
 #[derive(Args)]
@@ -169,6 +173,13 @@ impl Subject {
         let all = admission::latencies(system, overheads);
         system.graphs.iter().zip(all).map(|(graph, found)| of_graph(system, graph, found)).collect()
     }
+
+    /// How late frames of CAN buses are.
+    fn buses(&self, overheads: &Overheads) -> Vec<BusAnalysis> {
+        let Some(system) = &self.system else { return Vec::new() };
+        let all = admission::buses(system, overheads);
+        system.buses.iter().zip(all).map(|(bus, found)| buses::of_bus(system, bus, &found)).collect()
+    }
 }
 
 /// Analyses what the arguments name, and prints it; `false`: something does not hold.
@@ -194,9 +205,10 @@ pub fn analyze(arguments: &AnalyzeArguments) -> Result<bool> {
         let reports = subject.clusters.iter().zip(&reports);
         let recoveries = subject.recoveries(&overheads);
         let graphs = subject.latencies(&overheads);
-        good &= graphs.iter().all(keeps_latency);
+        let on_buses = subject.buses(&overheads);
+        good &= graphs.iter().all(keeps_latency) && on_buses.iter().all(buses::holds);
         if arguments.json {
-            let answer = answer(reports, &recoveries, graphs);
+            let answer = answer(reports, &recoveries, graphs, on_buses);
             write!(out, "{}{}", if first { "[\n" } else { ",\n" }, answers::line(&answer)?)?;
         } else {
             if !subject.name.is_empty() {
@@ -211,6 +223,9 @@ pub fn analyze(arguments: &AnalyzeArguments) -> Result<bool> {
             let lives = (!recoveries.is_empty()).then(|| lives(&recoveries));
             let latencies = (!graphs.is_empty()).then(|| latencies(&graphs));
             lives.into_iter().chain(latencies).try_for_each(|table| writeln!(out, "{table}"))?;
+            for bus in &on_buses {
+                writeln!(out, "{}", buses::text(bus))?;
+            }
         }
         first = false;
         Ok(())
@@ -557,6 +572,7 @@ fn answer<'a>(
     clusters: impl Iterator<Item = (&'a NamedCluster, &'a Verdict)>,
     recoveries: &[(String, Recovery)],
     graphs: Vec<GraphAnalysis>,
+    on_buses: Vec<BusAnalysis>,
 ) -> Analysis {
     let mut tasks = Vec::new();
     let mut parts = Vec::new();
@@ -606,12 +622,13 @@ fn answer<'a>(
         utilisation: approximate(&utilisation),
         bounded_tardiness: bounded,
         hard,
-        holds: holding && graphs.iter().all(keeps_latency),
+        holds: holding && graphs.iter().all(keeps_latency) && on_buses.iter().all(buses::holds),
         errors,
         clusters: parts,
         tasks,
         lives: recoveries.iter().map(life).collect(),
         graphs,
+        buses: on_buses,
     }
 }
 
@@ -670,7 +687,12 @@ mod tests {
     #[test]
     fn what_is_printed_as_json_is_what_the_schema_says() {
         let root = system::root().unwrap();
-        for example in ["docs/examples/global.toml", "userland/demo/demo.toml", "userland/demo/faults.toml"] {
+        for example in [
+            "docs/examples/global.toml",
+            "docs/examples/bus.toml",
+            "userland/demo/demo.toml",
+            "userland/demo/faults.toml",
+        ] {
             let manifest = system::read_variant(&root, Path::new(example), &Variant::default()).unwrap();
             let clusters = clusters_of(&manifest.system, false).unwrap();
             let subject = Subject { name: String::new(), clusters, longest_path: 0, system: Some(manifest.system) };
@@ -680,6 +702,7 @@ mod tests {
                 subject.clusters.iter().zip(&verdicts),
                 &subject.recoveries(&overheads),
                 subject.latencies(&overheads),
+                subject.buses(&overheads),
             );
             let answer = serde_json::to_value([answer]).unwrap();
             assert_eq!(crate::published::problems("analyze.json", &answer), Vec::<String>::new(), "{example}");

@@ -253,6 +253,58 @@ pub struct Analysis {
     pub lives: Vec<LifeAnalysis>,
     /// How late its graphs are.
     pub graphs: Vec<GraphAnalysis>,
+    /// How late the frames of its CAN buses are.
+    pub buses: Vec<BusAnalysis>,
+}
+
+/// A CAN bus.
+#[derive(Debug, JsonSchema, Serialize)]
+pub struct BusAnalysis {
+    /// Its name.
+    pub name: String,
+    /// Bits per second.
+    pub bit_rate: u32,
+    /// The part of its time that its frames take, faults apart.
+    pub utilisation: f64,
+    /// Whether they take more than its time.
+    pub overloaded: bool,
+    /// Its frames, the most urgent first.
+    pub frames: Vec<FrameAnalysis>,
+}
+
+/// A frame of a CAN bus. Its times count from its event: the release of its sender's job, or what another node does.
+#[derive(Debug, JsonSchema, Serialize)]
+pub struct FrameAnalysis {
+    /// Its name.
+    pub name: String,
+    /// Its identifier.
+    pub identifier: u32,
+    /// Whether that has 29 bits.
+    pub extended: bool,
+    /// The longest time that the frame takes on the bus.
+    pub c: f64,
+    /// The least time between two events.
+    pub p: f64,
+    /// Its deadline.
+    pub d: f64,
+    /// The longest time until it is in a transmit buffer; `null`: not bounded.
+    pub jitter: Option<f64>,
+    /// Bound on the time until it has been sent; `null`: none is known.
+    pub response: Option<f64>,
+    /// Whether it is never late, whatever tasks do that are neither hard nor trusted.
+    pub proved: bool,
+    /// Why it may be late.
+    pub why_not: Option<String>,
+    /// Why that rests on what others do, which nothing enforces.
+    pub not_enforced: Option<String>,
+    /// The task that sends it; `null`: another node.
+    pub sender: Option<String>,
+    /// The task that reads it.
+    pub to: Option<String>,
+    /// Bound on the time until a job of that task has ended which read it; `null`: none is known, or no task reads it.
+    pub latency: Option<f64>,
+    /// Why no bound on that is known.
+    pub why_no_latency: Option<String>,
 }
 
 /// A graph of tasks.

@@ -126,13 +126,15 @@ fn of_bus(system: &Resolved, bus: &Bus, answers: &Answers) -> BusReport {
         let read = |reader: usize| {
             let response = response.as_ref().map_err(Clone::clone)?;
             let (period, reads) = by_period(system, answers, reader)?;
-            let name = &system.tasks[reader].name;
-            match answers.of(system, reader)?.dropped {
-                Some((queued, backlog)) => Err(format!(
+            let answer = answers.of(system, reader)?;
+            if let Some((queued, backlog)) = answer.dropped {
+                let name = &system.tasks[reader].name;
+                return Err(format!(
                     "up to {queued} releases of `{name}` may queue, and with `backlog` = {backlog} the others are dropped"
-                )),
-                None => Ok(Nanoseconds(response.longest.0.saturating_add(period.0).saturating_add(reads.0))),
+                ));
             }
+            let sum = response.longest.0.saturating_add(period.0).saturating_add(reads.0);
+            answer.unenforced.clone().map_or(Ok(Nanoseconds(sum)), Err)
         };
         report.frames.push(FrameReport {
             transmission: studied.transmission(index),

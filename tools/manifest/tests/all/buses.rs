@@ -202,14 +202,18 @@ fn a_node_that_begins_early_sends_no_frame_with_a_bound() {
 
 #[test]
 fn a_reader_that_may_drop_a_release_has_no_latency() {
-    let text = GOOD.replacen(
-        "burn 1900us\"]\ncluster = \"two\"\nperiod = \"5ms\"\nbudget = \"2ms\"\nhard = true",
-        "burn 1900us\"]\ncluster = \"two\"\nperiod = \"5ms\"\nbudget = \"2ms\"\nearly_release = true",
-        1,
-    );
-    assert_ne!(text, GOOD);
-    let early = "`brake` may take the budget of its next job".to_owned();
-    assert_eq!(found(&text).frames[1].latency, Some(Err(early)));
+    let brake = "burn 1900us\"]\ncluster = \"two\"\nperiod = \"5ms\"\nbudget = \"2ms\"\nhard = true";
+    let reader = |keys: &str| {
+        assert!(GOOD.contains(brake));
+        let text = GOOD.replacen(brake, &brake.replacen("hard = true", keys, 1), 1);
+        found(&text).frames[1].latency.clone().unwrap()
+    };
+    assert!(reader("").is_ok());
+    assert_eq!(reader("early_release = true"), Err("`brake` may take the budget of its next job".to_owned()));
+    // With another task of 10 ms that comes first, a job takes 12 ms, in which two more are released.
+    let more = "[tasks.more]\nscript = [\"burn 9900us\"]\ncluster = \"two\"\nperiod = \"20ms\"\nbudget = \"10ms\"\ndeadline = \"10ms\"\n";
+    let dropped = "up to 2 releases of `brake` may queue, and with `backlog` = 1 the others are dropped";
+    assert_eq!(reader(&format!("deadline = \"20ms\"\n{more}")), Err(dropped.to_owned()));
 }
 
 #[test]

@@ -187,7 +187,7 @@ impl Frame {
             let exposed = data + if is_extended { 54 } else { 34 };
             return (exposed + stuffing(exposed) + 13, 0);
         }
-        // At the bit rate: up to the bit that switches the rate, whose second part is faster already, and from the delimiter of the
+        // At the bit rate: up to the bit that switches the rate, though its second part is faster, and from the delimiter of the
         // checksum on. Nodes accept a delimiter and an acknowledgement of two bits each.
         let arbitrated = if is_extended { 36 } else { 17 };
         let early = stuffing(arbitrated);

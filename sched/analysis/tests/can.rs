@@ -1,7 +1,6 @@
 //! Response times on a CAN bus against figures computed by hand, and against a simulated bus.
 //!
-//! The simulated bus works on bits: it stuffs them, lets identifiers arbitrate on a wire where zeros win, and is told which instances are
-//! ready when. It knows nothing of busy periods.
+//! The simulated bus (`wires`) knows nothing of busy periods.
 
 use fusee_sched::time::Nanoseconds;
 use fusee_sched_analysis::can::{Bus, Frame, Identifier, Nonsense, Rates, Response};
@@ -10,10 +9,14 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 
+use wires::{Instance, Wires, wire};
+
+mod wires;
+
 const MICROSECOND: u64 = 1_000;
 const MILLISECOND: u64 = 1_000_000;
 
-/// A standard frame whose deadline is its period, both in microseconds.
+/// A standard frame with its period in microseconds as its deadline.
 fn frame(identifier: u32, bytes: u32, period: u64) -> Frame {
     let period = Nanoseconds(period * MICROSECOND);
     let identifier = Identifier::Standard(identifier);
@@ -90,15 +93,6 @@ fn a_frame_is_as_long_as_its_bits_and_the_most_stuff_bits() {
     assert_eq!(longest.bits().0 + longest.bits().1, 736 + 2);
 }
 
-/// The first bits of a frame as they compete, without those that all frames share.
-fn wire(identifier: Identifier) -> Vec<bool> {
-    let bits = |number: u32, count: u32| (0..count).rev().map(move |place| number >> place & 1 == 1);
-    match identifier {
-        Identifier::Standard(number) => bits(number, 11).chain([false, false]).collect(),
-        Identifier::Extended(number) => bits(number >> 18, 11).chain([true, true]).chain(bits(number, 18)).collect(),
-    }
-}
-
 fn identifiers() -> impl Strategy<Value = Identifier> {
     // Few of the first bits differ, so that extended identifiers meet the standard ones of their bits.
     let extended = (0..4u32, 0..4u32).prop_map(|(high, low)| Identifier::Extended(high << 18 | low));
@@ -121,39 +115,14 @@ proptest! {
 
 //--- The bus
 
-/// An instance: its event, and when it is ready, in nanoseconds.
-type Instance = (i64, i64);
-
-/// A bus as wires see it: the bits with which each frame competes, and its transmission in nanoseconds.
-struct Wires {
-    frames: Vec<(Vec<bool>, i64)>,
-    bit: i64,
-}
-
 impl Wires {
-    /// Plays instances, which are ready in their order; `fault` may choose an instant of a transmission at which it fails. The longest
-    /// time from an event until the instance has been sent, for each frame.
-    fn play(&self, instances: &[Vec<Instance>], mut fault: impl FnMut(i64, i64) -> Option<i64>) -> Vec<i64> {
-        let mut next = vec![0; instances.len()];
+    /// The longest time from an event until the instance has been sent, for each frame.
+    fn longest(&self, instances: &[Vec<Instance>], fault: impl FnMut(i64, i64) -> Option<i64>) -> Vec<i64> {
         let mut longest = vec![0; instances.len()];
-        let mut now = i64::MIN;
-        loop {
-            let head = |one: usize| instances[one].get(next[one]).copied();
-            let Some(first) = (0..instances.len()).filter_map(|one| Some(head(one)?.1)).min() else { return longest };
-            now = now.max(first);
-            let competes = |one: &usize| head(*one).is_some_and(|(_, ready)| ready < now + self.bit);
-            let winner = (0..instances.len()).filter(competes).min_by_key(|one| &self.frames[*one].0);
-            let winner = winner.expect("the first is ready");
-            let end = now + self.frames[winner].1;
-            now = match fault(now, end) {
-                Some(at) => at + 31 * self.bit,
-                None => {
-                    longest[winner] = longest[winner].max(end - instances[winner][next[winner]].0);
-                    next[winner] += 1;
-                    end
-                }
-            };
-        }
+        self.play(instances, fault, |frame, number, end| {
+            longest[frame] = (end - instances[frame][number].0).max(longest[frame]);
+        });
+        longest
     }
 }
 
@@ -275,7 +244,7 @@ fn the_second_instance_of_the_example_of_2007_misses_its_deadline() {
     let set = Set { frames: frames.iter().map(slower).collect(), faults: None };
     let wires = set.wires();
     assert_eq!(set.first_instance(&wires, 2) * 8, 3 * MILLISECOND as i64);
-    let seen = wires.play(&set.critical(&wires, 2, 10 * MILLISECOND as i64), |_, _| None);
+    let seen = wires.longest(&set.critical(&wires, 2, 10 * MILLISECOND as i64), |_, _| None);
     assert_eq!(seen[2] * 8, 3_500 * MICROSECOND as i64);
 }
 
@@ -483,7 +452,7 @@ fn no_frame_takes_longer_than_its_bound_and_the_bound_of_1994_is_found_out() {
                 None => set.random(until, &mut draw),
             };
             let mut next_fault = if run > 0 { i64::MIN } else { draw(1_000_000) };
-            add(wires.play(&instances, |from, end| {
+            add(wires.longest(&instances, |from, end| {
                 // As late in a transmission as may be, or anywhere in it.
                 let interval = set.faults?.0 as i64;
                 let at = if run % 2 == 0 { end - 1 } else { from + draw(end - from) };

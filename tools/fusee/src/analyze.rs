@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use fusee_kernel_core::limits::LONGEST_PATH;
-use fusee_manifest::admission::{Latencies, Missing, Origin, Recovery};
-use fusee_manifest::{Graph, Manifest, Resolved, Time, Variant, admission};
+use fusee_manifest::admission::{Missing, Origin, Recovery};
+use fusee_manifest::{Manifest, Resolved, Time, Variant, admission};
 use fusee_sched::key::PolicyName;
 use fusee_sched::time::Nanoseconds;
 use fusee_sched_analysis::blocking::Blocked;
@@ -26,15 +26,14 @@ use num_rational::BigRational;
 
 use crate::simulate::{self, Sizes};
 use crate::task_set::{self, NamedTask, TaskSet};
-use fusee_host::answers::{
-    self, Analysis, BusAnalysis, ClusterAnalysis, GraphAnalysis, LifeAnalysis, PathAnalysis, TaskAnalysis,
-};
+use fusee_host::answers::{self, Analysis, BusAnalysis, ClusterAnalysis, GraphAnalysis, LifeAnalysis, TaskAnalysis};
 use fusee_host::project::Project;
 use fusee_host::system;
 use fusee_host::table::Table;
 use fusee_host::words;
 
 mod buses;
+mod graphs;
 
 /// What to analyse, and how.
 #[derive(Args)]
@@ -171,7 +170,7 @@ impl Subject {
     fn latencies(&self, overheads: &Overheads) -> Vec<GraphAnalysis> {
         let Some(system) = &self.system else { return Vec::new() };
         let all = admission::latencies(system, overheads);
-        system.graphs.iter().zip(all).map(|(graph, found)| of_graph(system, graph, found)).collect()
+        system.graphs.iter().zip(all).map(|(graph, found)| graphs::of_graph(system, graph, found)).collect()
     }
 
     /// How late frames of CAN buses are.
@@ -206,7 +205,7 @@ pub fn analyze(arguments: &AnalyzeArguments) -> Result<bool> {
         let recoveries = subject.recoveries(&overheads);
         let graphs = subject.latencies(&overheads);
         let on_buses = subject.buses(&overheads);
-        good &= graphs.iter().all(keeps_latency) && on_buses.iter().all(buses::holds);
+        good &= graphs.iter().all(graphs::keeps_latency) && on_buses.iter().all(buses::holds);
         if arguments.json {
             let answer = answer(reports, &recoveries, graphs, on_buses);
             write!(out, "{}{}", if first { "[\n" } else { ",\n" }, answers::line(&answer)?)?;
@@ -221,11 +220,10 @@ pub fn analyze(arguments: &AnalyzeArguments) -> Result<bool> {
                 }
             }
             let lives = (!recoveries.is_empty()).then(|| lives(&recoveries));
-            let latencies = (!graphs.is_empty()).then(|| latencies(&graphs));
-            lives.into_iter().chain(latencies).try_for_each(|table| writeln!(out, "{table}"))?;
-            for bus in &on_buses {
-                writeln!(out, "{}", buses::text(bus))?;
-            }
+            let latencies = (!graphs.is_empty()).then(|| graphs::text(&graphs));
+            let buses = on_buses.iter().map(|bus| buses::text(bus).to_string());
+            let tables = lives.into_iter().chain(latencies).map(|table| table.to_string());
+            tables.chain(buses).try_for_each(|table| writeln!(out, "{table}"))?;
         }
         first = false;
         Ok(())
@@ -468,67 +466,6 @@ fn lives(recoveries: &[(String, Recovery)]) -> String {
     format!("{table}\n{reasons}")
 }
 
-/// Times in microseconds, as all that is printed.
-fn of_graph(system: &Resolved, graph: &Graph, found: Latencies) -> GraphAnalysis {
-    let time = |span: u64| span as f64 / 1e3;
-    let name = |node: &usize| system.tasks[graph.nodes[*node].0].name.clone();
-    let path = |path: &admission::Path| PathAnalysis {
-        tasks: path.nodes.iter().map(name).collect(),
-        latency: time(path.latency),
-    };
-    let mut paths: Vec<PathAnalysis> = found.paths.iter().map(path).collect();
-    // One that comes back over an edge with initial tokens is not among those that lead on.
-    if let Some(longest) = found.longest.as_ref().filter(|longest| !found.paths.contains(longest)) {
-        paths.insert(0, path(longest));
-    }
-    GraphAnalysis {
-        name: graph.name.clone(),
-        latency: graph.latency.map(|latency| time(latency.0)),
-        bound: found.longest.map(|longest| time(longest.latency)),
-        paths,
-        why_not: found.why_not,
-        not_enforced: found.unenforced,
-    }
-}
-
-/// Whether a graph is no later than it may be, if the manifest says so.
-fn keeps_latency(graph: &GraphAnalysis) -> bool {
-    graph
-        .latency
-        .is_none_or(|latency| graph.not_enforced.is_none() && graph.bound.is_some_and(|bound| bound <= latency))
-}
-
-/// How late graphs are, path by path.
-fn latencies(graphs: &[GraphAnalysis]) -> String {
-    let mut table = Table::new(vec!["graph", "latency", "limit", "proved", "path"]).left(&["proved", "path"]);
-    let mut remarks = String::new();
-    for graph in graphs {
-        let limit = graph.latency.map_or_else(|| "-".into(), trimmed);
-        let proved = match (keeps_latency(graph), graph.latency) {
-            _ if graph.bound.is_none() => "no",
-            (true, Some(_)) => "proved",
-            (false, Some(_)) => "NOT PROVED",
-            (_, None) => "-",
-        };
-        let mut rows = graph.paths.iter();
-        let first = rows.next().map_or_else(|| ["-".to_owned(), "-".into()], row);
-        let [latency, path] = first;
-        table.add_row(vec![graph.name.clone(), latency, limit, proved.to_owned(), path]);
-        for [latency, path] in rows.map(row) {
-            table.add_row(vec![String::new(), latency, String::new(), String::new(), path]);
-        }
-        let why = graph.why_not.iter().map(|why| format!("  not bounded, for {}: {why}\n", graph.name));
-        remarks.extend(why);
-        let unenforced = graph.not_enforced.iter().filter(|_| graph.bound.is_some());
-        remarks.extend(unenforced.map(|why| format!("  not proved whatever others do, for {}: {why}\n", graph.name)));
-    }
-    return format!("{table}\n{remarks}");
-
-    fn row(path: &PathAnalysis) -> [String; 2] {
-        [trimmed(path.latency), path.tasks.join(" > ")]
-    }
-}
-
 /// What is to be said of each task that needs more than its period.
 fn too_long(cluster: &NamedCluster, report: &Report, blocked: &[Blocked]) -> impl Iterator<Item = String> {
     let words: Vec<String> = match &cluster.study {
@@ -622,7 +559,7 @@ fn answer<'a>(
         utilisation: approximate(&utilisation),
         bounded_tardiness: bounded,
         hard,
-        holds: holding && graphs.iter().all(keeps_latency) && on_buses.iter().all(buses::holds),
+        holds: holding && graphs.iter().all(graphs::keeps_latency) && on_buses.iter().all(buses::holds),
         errors,
         clusters: parts,
         tasks,

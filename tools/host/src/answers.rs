@@ -272,7 +272,7 @@ pub struct BusAnalysis {
     pub frames: Vec<FrameAnalysis>,
 }
 
-/// A frame of a CAN bus. Its times count from its event: the release of its sender's job, or what another node does.
+/// A frame of a CAN bus. Its times count from its event: the release of its sender's job, or a decision of another node.
 #[derive(Debug, JsonSchema, Serialize)]
 pub struct FrameAnalysis {
     /// Its name.
@@ -291,11 +291,11 @@ pub struct FrameAnalysis {
     pub jitter: Option<f64>,
     /// Bound on the time until it has been sent; `null`: none is known.
     pub response: Option<f64>,
-    /// Whether it is never late, whatever tasks do that are neither hard nor trusted.
+    /// Whether it is never late, for any behaviour of tasks that are neither hard nor trusted.
     pub proved: bool,
     /// Why it may be late.
     pub why_not: Option<String>,
-    /// Why that rests on what others do, which nothing enforces.
+    /// Why that rests on the behaviour of tasks, and nothing enforces it.
     pub not_enforced: Option<String>,
     /// The task that sends it; `null`: another node.
     pub sender: Option<String>,

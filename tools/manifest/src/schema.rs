@@ -702,7 +702,7 @@ pub struct BusFrame {
     /// The longest time from the end of the sender's job, or from the event, until the frame is in a transmit buffer.
     pub jitter: Option<Spanned<Time>>,
     pub deadline: Option<Spanned<Time>>,
-    /// The task whose jobs send the frame.
+    /// The task that sends the frame in its jobs.
     pub sender: Option<Spanned<String>>,
     /// The task that reads the frame in each job.
     pub to: Option<Spanned<String>>,

@@ -66,7 +66,7 @@ impl BusReport {
 }
 
 impl FrameReport {
-    /// Whether the frame is never late, whatever the system's tasks do that are neither `hard` nor `trusted`.
+    /// Whether the frame is never late, for any behaviour of tasks that are neither `hard` nor `trusted`.
     #[must_use]
     pub fn is_proved(&self) -> bool {
         self.unenforced.is_none() && self.response.as_ref().is_ok_and(|response| response.is_met)

@@ -42,7 +42,7 @@ pub struct BusFrame {
     pub name: String,
     /// The frame. Its jitter is the time from the end of the sender's job, if there is one, and otherwise from the event.
     pub frame: can::Frame,
-    /// The task whose jobs send it, if it is one of the system.
+    /// The task that sends it in its jobs, if it is one of the system.
     pub sender: Option<usize>,
     /// The task that reads it in each of its jobs.
     pub to: Option<usize>,

@@ -72,7 +72,7 @@ fn parse(text: &str) -> Result<Manifest, String> {
     Manifest::parse(Path::new("m.toml"), text).map_err(|error| error.to_string())
 }
 
-/// The findings on the one bus of a manifest that is built whatever they are.
+/// The findings on the one bus of a manifest that is built with late frames, too.
 fn found(text: &str) -> BusReport {
     let text = text.replacen("cpus = 2", "cpus = 2\nadmission = \"warn\"", 1);
     admission::buses(&parse(&text).unwrap().system, &Overheads::default()).remove(0)

@@ -5,6 +5,7 @@
 mod common;
 
 mod bounds;
+mod buses;
 mod credits;
 mod deaths;
 mod explain;

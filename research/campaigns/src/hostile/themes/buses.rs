@@ -65,7 +65,7 @@ fn frame(tree: &mut Table, tasks: &[String], sender: Option<String>, source: &mu
     one
 }
 
-/// A task, which seldom is one on which nobody may rely; or none.
+/// A task, seldom one that keeps no word; or none.
 fn any_of(tree: &mut Table, tasks: &[String], source: &mut Source) -> Option<String> {
     let name = tasks.get(source.draw(0, tasks.len() as u64) as usize)?.clone();
     let is_relied_on = task(tree, &name).is_some_and(|one| is(one, "hard") || is(one, "trusted"));

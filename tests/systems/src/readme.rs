@@ -20,6 +20,7 @@ use crate::command::as_tool;
 /// Pages whose commands are run.
 const PAGES: [&str; 10] = [
     "docs/accelerator.md",
+    "docs/buses.md",
     "docs/debugging.md",
     "docs/demo.md",
     "docs/first-task.md",

@@ -27,7 +27,8 @@
 //! # Assumptions
 //!
 //! Each node takes part in every arbitration with its frame of the lowest identifier, sends instances of one frame in their order, and
-//! sends no remote frames and no overload frames. A controller with one buffer that a driver fills in order of arrival does not.
+//! sends no remote frames and no overload frames. A controller with one buffer that a driver fills in order of arrival does not. No node
+//! is error-passive: such a node pauses after each of its frames.
 //!
 //! # Source
 //!

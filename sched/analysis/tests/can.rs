@@ -225,7 +225,7 @@ impl Set {
 /// Three frames of one millisecond each, U = 97 %: the first instance of the third one takes 3 ms, and its second one 3.5 ms, since the
 /// first has pushed two others behind itself. By the analysis of 1994 it meets its deadline, and in fact it does not.
 ///
-/// Source: Davis, Burns, Bril, Lukkien 2007, section 3.
+/// Source: Davis, Burns, Bril, Lukkien 2007.
 #[test]
 fn the_second_instance_of_the_example_of_2007_misses_its_deadline() {
     let frames = [(1, 2_500, 2_500), (2, 3_500, 3_250), (3, 3_500, 3_250)].map(|(identifier, period, deadline)| {

@@ -30,6 +30,8 @@ impl Study {
                 Ok(sources) => interrupting.extend(sources),
                 Err(why) => {
                     let lock = format!("top halves of interrupt `{name}`, which leads to CPU {},", record.cpu);
+                    let uncounted = format!("waiting for {lock} is not bounded: {why}");
+                    self.uncounted.iter_mut().for_each(|reasons| reasons.push(uncounted.clone()));
                     self.undeclared.push(Undeclared { lock, why, members: self.members.clone() });
                 }
             }

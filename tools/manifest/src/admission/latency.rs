@@ -98,7 +98,10 @@ impl Answers {
 /// object that others wait for.
 fn answers(system: &Resolved, index: usize, overheads: &Overheads) -> Result<Vec<Answer>, String> {
     let name = &system.clusters[index].0;
-    let study = Study::new(system, index).map_err(|why| why.to_string())?;
+    let mut study = Study::new(system, index).map_err(|why| why.to_string())?;
+    if *overheads != Overheads::default() {
+        study.count_interrupts(system, index);
+    }
     let (report, blocked) = study.analyse(overheads).map_err(|why| study.unbounded(name, &why).to_string())?;
     if report.bounded == Some(false) {
         return Err(format!("cluster `{name}` is overloaded"));

@@ -98,7 +98,7 @@ fn said(manifest: &Manifest) -> Said {
     let bound =
         task.bound.as_ref().map(|bound| u64::try_from(bound.response.ceil().to_integer()).expect("a short time"));
     let uncounted: Vec<String> = study.undeclared.iter().map(|one| format!("{} {}", one.lock, one.why)).collect();
-    Said { bound, hard: task.hard == Hard::Proved && uncounted.is_empty(), uncounted }
+    Said { bound, hard: task.hard == Hard::Proved && study.uncounted[0].is_empty(), uncounted }
 }
 
 /// The longest response time of `high` in half a second, and how often it is late.

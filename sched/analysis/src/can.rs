@@ -214,6 +214,12 @@ impl Rates {
             () => Ok(Rates { bit_rate, data_rate }),
         }
     }
+
+    /// Bits per second of all but the data of CAN FD frames.
+    #[must_use]
+    pub fn bit_rate(self) -> u32 {
+        self.bit_rate
+    }
 }
 
 impl Bus {

@@ -647,6 +647,28 @@ mod tests {
     }
 
     #[test]
+    fn a_frame_that_may_be_late_does_not_hold() {
+        let example = include_str!("../../../docs/examples/bus.toml");
+        let found = |from: &str, to: &str| {
+            assert!(example.contains(from), "{from}");
+            let text = example.replacen(from, to, 1).replacen("cpus = 2", "cpus = 2\nadmission = \"warn\"", 1);
+            let manifest = fusee_manifest::Manifest::parse(Path::new("bus.toml"), &text).unwrap();
+            let subject =
+                Subject { name: String::new(), clusters: Vec::new(), longest_path: 0, system: Some(manifest.system) };
+            let bus = subject.buses(&Overheads::default()).remove(0);
+            (buses::holds(&bus), buses::text(&bus))
+        };
+        let (holds, text) = found("\"3ms\"", "\"3ms\"");
+        assert!(holds && !text.contains("NOT PROVED"), "{text}");
+        let (holds, text) = found("\"3ms\"", "\"1863us\"");
+        assert!(!holds && text.contains("not proved, for pedal: its bound is later than its deadline"), "{text}");
+        let (holds, text) = found("250_000", "40_000");
+        assert!(!holds && text.contains("OVERLOAD"), "{text}");
+        let (holds, text) = found("hard = true", "hard = false");
+        assert!(!holds && text.contains("`wheels`, which sends `speed`, may send more often"), "{text}");
+    }
+
+    #[test]
     fn an_interrupt_waits_longer_in_a_crowded_system() {
         let overheads = Overheads { event_latency: Nanoseconds(10), schedule: Nanoseconds(7), ..Overheads::default() };
         let costs = |longest_path| {

@@ -15,7 +15,7 @@ pub(super) fn of_bus(system: &Resolved, bus: &Bus, found: &BusReport) -> BusAnal
     let frames = found.order.iter().map(|index| of_frame(system, &bus.frames[*index], &found.frames[*index]));
     BusAnalysis {
         name: bus.name.clone(),
-        bit_rate: bus.bit_rate,
+        bit_rate: bus.rates.bit_rate(),
         utilisation: approximate(&found.utilisation),
         overloaded: found.is_overloaded(),
         frames: frames.collect(),
@@ -86,7 +86,7 @@ pub(super) fn text(bus: &BusAnalysis) -> String {
     unenforced.dedup();
     remarks.extend(unenforced.iter().map(|why| format!("  not proved whatever others do: {why}\n")));
     let verdict = match () {
-        () if bus.overloaded => "OVERLOAD: responses are not bounded",
+        () if bus.overloaded => "OVERLOAD: some frames wait without end",
         () if holds(bus) => "no frame is late",
         () => "frames may be late",
     };

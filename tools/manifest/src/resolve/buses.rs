@@ -23,8 +23,6 @@ use crate::schema;
 pub struct Bus {
     /// The name of the bus.
     pub name: String,
-    /// Bits per second.
-    pub bit_rate: u32,
     /// The rates of the bus.
     pub rates: Rates,
     /// The least time between two faults; `None`: there are none.
@@ -74,8 +72,7 @@ impl Resolver<'_> {
                 frames.extend(self.keep(Of::Nothing, found));
             }
             let (name, place) = (name.get_ref().clone(), name.span());
-            let bit_rate = *bus.bit_rate.get_ref();
-            self.out.buses.extend(rates.map(|rates| Bus { name, bit_rate, rates, fault_interval, frames, place }));
+            self.out.buses.extend(rates.map(|rates| Bus { name, rates, fault_interval, frames, place }));
         }
     }
 

@@ -97,7 +97,7 @@ pub struct File {
     pub graphs: Named<Graph>,
     #[serde(default, skip_serializing_if = "Named::is_empty")]
     pub pools: Named<Pool>,
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Named::is_empty")]
     pub buses: Named<Bus>,
     pub supervisor: Option<Supervisor>,
     pub test: Option<Test>,
@@ -672,7 +672,7 @@ pub struct Pool {
 }
 
 /// A CAN bus, of which only the analysis knows.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Bus {
     /// Bits per second.
@@ -681,21 +681,21 @@ pub struct Bus {
     pub data_rate: Option<Spanned<u32>>,
     /// The least time between two faults.
     pub fault_interval: Option<Spanned<Time>>,
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Named::is_empty")]
     pub frames: Named<BusFrame>,
 }
 
 /// A frame of a CAN bus, of a task or of another node.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct BusFrame {
     pub identifier: Spanned<u32>,
     /// The identifier has 29 bits.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub extended: bool,
     pub bytes: Spanned<Bytes>,
     /// It has the format of CAN FD.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub fd: bool,
     /// The least time between two events.
     pub period: Option<Spanned<Time>>,

@@ -18,7 +18,7 @@ use fusee_host::project::{KEPT_DIR, Project};
 use crate::command::as_tool;
 
 /// Pages whose commands are run.
-const PAGES: [&str; 10] = [
+const PAGES: [&str; 11] = [
     "docs/accelerator.md",
     "docs/buses.md",
     "docs/debugging.md",

@@ -55,6 +55,8 @@ pub mod device {
     pub const EDU: u32 = 8;
     /// The configuration space of a function on PCI.
     pub const PCI: u32 = 9;
+    /// A CAN controller of Xilinx's ZynqMP.
+    pub const ZYNQMP_CAN: u32 = 10;
 }
 
 /// In the flags of a region of memory: no other task has a handle of it.

@@ -195,7 +195,8 @@ pub fn run(workspace: &Workspace, image: &Image, options: &RunOptions<'_>) -> Re
     Ok(Run { outcome, late, trace, counts, turns: Turns::of(system, Some(options.quantum)), away: Vec::new() })
 }
 
-/// What QEMU is told of the board's devices that the system has, and that are not always there. The files behind them are made anew.
+/// What QEMU is told of the board's devices that the system has, and that are not always there. An option that several of them need is given once. The files
+/// behind them are made anew.
 pub fn device_arguments(image: &Image) -> Result<Vec<String>> {
     let mut arguments = Vec::new();
     if let Some(smmu) = image.manifest.system.board.smmu.as_ref().filter(|_| image.manifest.system.has_smmu()) {
@@ -209,7 +210,12 @@ pub fn device_arguments(image: &Image) -> Result<Vec<String>> {
             file.set_len(bytes.0)?;
         }
         let path = path.display().to_string();
-        arguments.extend(qemu.arguments.iter().map(|argument| argument.replace("{file}", &path)));
+        let own: Vec<String> = qemu.arguments.iter().map(|argument| argument.replace("{file}", &path)).collect();
+        for option in own.chunks(2) {
+            if !arguments.chunks(2).any(|given| given == option) {
+                arguments.extend_from_slice(option);
+            }
+        }
     }
     Ok(arguments)
 }

@@ -215,7 +215,7 @@ pub struct BoardDevice {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DeviceQemu {
-    /// Arguments; `{file}` stands for the file that is behind the device.
+    /// Options, each with its value; `{file}` stands for the file that is behind the device. Devices may share an option.
     pub arguments: Vec<String>,
     /// Length of that file, which is made for each run, full of zeros.
     pub bytes: Option<Bytes>,
@@ -243,6 +243,8 @@ pub enum DeviceKind {
     Edu,
     /// The configuration space of a function on PCI.
     Pci,
+    /// A CAN controller of Xilinx's ZynqMP.
+    ZynqmpCan,
 }
 
 impl DeviceKind {
@@ -259,6 +261,7 @@ impl DeviceKind {
             DeviceKind::Pl031 => device::PL031,
             DeviceKind::Edu => device::EDU,
             DeviceKind::Pci => device::PCI,
+            DeviceKind::ZynqmpCan => device::ZYNQMP_CAN,
         }
     }
 
@@ -269,6 +272,7 @@ impl DeviceKind {
         match self {
             DeviceKind::VirtioMmio | DeviceKind::R5f | DeviceKind::Zdma | DeviceKind::Edu => true,
             DeviceKind::Pl011 | DeviceKind::Cadence | DeviceKind::Pl061 | DeviceKind::Pl031 => false,
+            DeviceKind::ZynqmpCan => false,
             // The device that it enables is another one, with registers of its own.
             DeviceKind::Pci => false,
         }

@@ -35,6 +35,8 @@
 
 mod again;
 pub mod block;
+#[cfg(feature = "embedded-can")]
+pub mod can;
 #[cfg(feature = "embedded-graphics")]
 mod canvas;
 mod channel;

@@ -1,0 +1,341 @@
+//! Clients of CAN buses, by the traits of the crate `embedded-can`.
+//!
+//! | `role` | Does | Logs |
+//! |---|---|---|
+//! | 0, peer | sends and receives `rounds` windows of `window` random frames, and looks for each received one among those that its peer sends | 1 frames found, 2 others and time stamps out of order, 3 lost frames |
+//! | 1, first sender | queues `window` random frames, has the second one queue its own, and goes on when they are received | - |
+//! | 2, second sender | queues `window` frames when the first one has, and waits until they are on the bus | - |
+//! | 3, judge of the order | receives the frames of both senders, and compares them with those sorted by identifier | 1 frames in place, 2 others |
+//! | 4, flood | queues frames for ever, and never receives one | - |
+//! | 5, control | in each of `jobs` jobs sends the number of the job, and receives the numbers of its peer | 1 numbers received, 2 those out of order, 3 other errors |
+//! | 6, numberer | sends `rounds` numbers, one after the other, and how many are sure to be on the bus; opens the bus again when its server has begun another life | 1 numbers that are sure, 2 one if a further life was told, 3 other errors |
+//! | 7, reader of numbers | receives them for as long as they come | 1 one if all that were sure were received, 2 wrong or repeated ones |
+//!
+//! Frames have identifiers of both lengths, and any number of bytes. The two highest bits of an identifier are the `class` of its sender; a client
+//! receives frames of the class `from`. Generators of random numbers begin with `seed` of their sender, and `peer_seed` of others.
+//!
+//! Handles: endpoint "bus" (call), notification "changed" (wait, signal, grant). A client that has opened the bus signals "ready", and waits for "go"; one
+//! that is at its end signals "done"; both senders and the judge have "next", "again" and "more". A client with the system as "system" waits for "done" instead, and
+//! ends the system. A handle that the manifest does not give is left out.
+#![cfg_attr(target_os = "none", no_std, no_main)]
+#![forbid(unsafe_code)]
+
+use embedded_can::blocking::Can as _;
+use embedded_can::{ExtendedId, Frame as _, Id, StandardId};
+use fusee::can::{Can, CanError, Filter, Frame, Received};
+use fusee::{
+    CallError, Environment, Instant, Nanoseconds, Notification, System, environment, exit, log, next_job, now,
+    shutdown, sleep_until,
+};
+
+fusee::entry!(main);
+
+const WINDOW: usize = 16;
+/// The time after which a frame that has not come will not come.
+const PATIENCE: Nanoseconds = Nanoseconds(1_000_000_000);
+
+fn main() {
+    let environment = environment();
+    match environment.parameter("role").expect("the parameter `role` says what to be") {
+        0 => exchange(&environment),
+        1 => send_first(&environment),
+        2 => send_second(&environment),
+        3 => judge(&environment),
+        4 => flood(&environment),
+        5 => control(&environment),
+        6 => number(&environment),
+        7 => read_numbers(&environment),
+        unknown => panic!("there is no role {unknown}"),
+    }
+    match environment.get::<System>("system") {
+        Ok(system) => {
+            wait(&environment, "done");
+            shutdown(system, 0)
+        }
+        Err(_) => signal(&environment, "done"),
+    }
+}
+
+/// Lets others begin, and waits until this task may.
+fn start(environment: &Environment) {
+    signal(environment, "ready");
+    wait(environment, "go");
+}
+
+fn signal(environment: &Environment, name: &str) {
+    if let Ok(notification) = environment.get::<Notification>(name) {
+        notification.signal(1).expect("another task waits for it");
+    }
+}
+
+fn wait(environment: &Environment, name: &str) {
+    if let Ok(notification) = environment.get::<Notification>(name) {
+        notification.wait(Instant::NEVER).expect("another task signals it");
+    }
+}
+
+fn parameter(environment: &Environment, name: &str) -> u64 {
+    environment.parameter(name).unwrap_or_else(|| panic!("the manifest gives no parameter `{name}`"))
+}
+
+/// The class of an identifier: its two highest bits.
+const SHORT_CLASS: u32 = 9;
+const LONG_CLASS: u32 = 27;
+
+/// Opens the bus for frames of the class `from`, and for none if the client has none.
+fn open(environment: &Environment) -> Result<Can, CanError> {
+    let from = environment.parameter("from").map(|class| class as u32);
+    let filters = from.map(|class| {
+        let short = StandardId::new((class << SHORT_CLASS) as u16).expect("a class has two bits");
+        let long = ExtendedId::new(class << LONG_CLASS).expect("a class has two bits");
+        [Filter::new(short, 0b11 << SHORT_CLASS), Filter::new(long, 0b11 << LONG_CLASS)]
+    });
+    let filters = filters.as_ref().map_or(&[][..], |filters| filters);
+    Can::open(environment.expect("bus"), environment.expect("changed"), filters, Instant::NEVER)
+}
+
+/// Random frames of one class.
+struct Frames {
+    state: u64,
+    class: u32,
+}
+
+impl Frames {
+    fn own(environment: &Environment) -> Frames {
+        Frames { state: parameter(environment, "seed"), class: parameter(environment, "class") as u32 }
+    }
+
+    /// Those that the client is sent.
+    fn of_peer(environment: &Environment) -> Frames {
+        Frames { state: parameter(environment, "peer_seed"), class: parameter(environment, "from") as u32 }
+    }
+
+    /// Steele, Lea, Flood 2014, SplitMix.
+    fn random(&mut self) -> u64 {
+        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = (self.state ^ self.state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ mixed >> 31
+    }
+
+    fn next(&mut self) -> Frame {
+        let (drawn, data) = (self.random(), self.random().to_le_bytes());
+        let bits = drawn as u32;
+        let id: Id = if drawn >> 32 & 1 == 0 {
+            StandardId::new((bits & 0x1ff | self.class << SHORT_CLASS) as u16).expect("a class has two bits").into()
+        } else {
+            ExtendedId::new(bits & 0x7ff_ffff | self.class << LONG_CLASS).expect("a class has two bits").into()
+        };
+        let length = (drawn >> 40) as usize % 9;
+        let is_remote = drawn >> 33 & 7 == 0;
+        let frame = if is_remote { Frame::new_remote(id, length) } else { Frame::new(id, &data[..length]) };
+        frame.expect("a frame has eight bytes at most")
+    }
+}
+
+/// The next frame; those that are lost before it are counted. None if no frame comes.
+fn receive(can: &mut Can, lost: &mut u64) -> Option<Received> {
+    can.deadline = now().now + PATIENCE;
+    loop {
+        match can.receive_stamped() {
+            Ok(received) => return Some(received),
+            Err(CanError::Lost(gap)) => *lost += u64::from(gap.frames) + u64::from(gap.overruns),
+            Err(CanError::TimedOut) => return None,
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+fn exchange(environment: &Environment) {
+    let mut can = open(environment).expect("the bus is there");
+    let window = parameter(environment, "window") as usize;
+    let (mut own, mut peers) = (Frames::own(environment), Frames::of_peer(environment));
+    let (mut found, mut wrong, mut lost, mut latest) = (0, 0, 0, Instant::ZERO);
+    // The peer may be a window ahead, and its urgent frames pass those that still wait.
+    let mut expected = [None; 4 * WINDOW];
+    let mut draw = |expected: &mut [Option<Frame>]| {
+        expected.iter_mut().filter(|frame| frame.is_none()).take(window).for_each(|frame| *frame = Some(peers.next()));
+    };
+    draw(&mut expected);
+    start(environment);
+    for _ in 0..parameter(environment, "rounds") {
+        draw(&mut expected);
+        can.deadline = now().now + PATIENCE;
+        for _ in 0..window {
+            can.transmit(&own.next()).expect("the bus takes frames");
+        }
+        for _ in 0..window {
+            let Some(received) = receive(&mut can, &mut lost) else { break };
+            let place = expected.iter_mut().find(|frame| **frame == Some(received.frame));
+            let is_in_time = (latest..=now().now).contains(&received.at);
+            latest = received.at;
+            match place.filter(|_| is_in_time) {
+                Some(place) => (*place, found) = (None, found + 1),
+                None => wrong += 1,
+            }
+        }
+    }
+    log(1, found);
+    log(2, wrong);
+    log(3, lost);
+}
+
+//--- The order of frames that wait
+
+/// Queues a window. Nobody lends to the bottom half meanwhile, so the frames wait.
+fn queue(environment: &Environment, can: &Can, own: &mut Frames) {
+    for _ in 0..parameter(environment, "window") {
+        can.send(&own.next()).expect("the client's queue has room for a window");
+    }
+}
+
+fn send_first(environment: &Environment) {
+    let can = open(environment).expect("the bus is there");
+    let mut own = Frames::own(environment);
+    start(environment);
+    for _ in 0..parameter(environment, "rounds") {
+        queue(environment, &can, &mut own);
+        signal(environment, "next");
+        wait(environment, "again");
+        can.flush().expect("the bus takes frames");
+        wait(environment, "more");
+    }
+}
+
+fn send_second(environment: &Environment) {
+    let can = open(environment).expect("the bus is there");
+    let mut own = Frames::own(environment);
+    start(environment);
+    for _ in 0..parameter(environment, "rounds") {
+        wait(environment, "next");
+        queue(environment, &can, &mut own);
+        can.flush().expect("the bus takes frames");
+        signal(environment, "again");
+    }
+}
+
+fn judge(environment: &Environment) {
+    let mut can = open(environment).expect("the bus is there");
+    let window = parameter(environment, "window") as usize;
+    let mut first = Frames::of_peer(environment);
+    let mut second = Frames { state: parameter(environment, "second_seed"), class: first.class };
+    let (mut in_place, mut wrong, mut lost) = (0, 0, 0);
+    start(environment);
+    for _ in 0..parameter(environment, "rounds") {
+        let mut sent = [None; 2 * WINDOW];
+        let sent = &mut sent[..2 * window];
+        sent[..window].fill_with(|| Some(first.next()));
+        sent[window..].fill_with(|| Some(second.next()));
+        // The first one finds the controller free. All others wait for their turn; equal identifiers go by arrival.
+        for from in 2..sent.len() {
+            let order = |frame: &Option<Frame>| frame.as_ref().map(Frame::order);
+            let place = (1..from).find(|&place| order(&sent[place]) > order(&sent[from])).unwrap_or(from);
+            sent[place..=from].rotate_right(1);
+        }
+        for expected in sent {
+            match receive(&mut can, &mut lost) {
+                Some(received) if Some(received.frame) == *expected => in_place += 1,
+                _ => wrong += 1,
+            }
+        }
+        signal(environment, "more");
+    }
+    log(1, in_place);
+    log(2, wrong + lost);
+}
+
+//--- Clients that harm, and others beside them
+
+fn flood(environment: &Environment) -> ! {
+    let can = open(environment).expect("the bus is there");
+    let mut own = Frames::own(environment);
+    loop {
+        match can.send(&own.next()) {
+            Ok(()) | Err(CanError::QueueFull) => {}
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+fn control(environment: &Environment) {
+    let can = open(environment).expect("the bus is there");
+    let id = StandardId::new((parameter(environment, "class") << SHORT_CLASS) as u16).expect("a class has two bits");
+    let (mut received, mut wrong, mut errors, mut latest) = (0, 0, 0, 0);
+    for job in 1..=parameter(environment, "jobs") {
+        next_job().expect("this task has jobs");
+        let frame = Frame::new(id, &job.to_le_bytes()).expect("it has eight bytes");
+        errors += u64::from(can.send(&frame).is_err());
+        // As many as a job of the peer may be early or late.
+        for _ in 0..3 {
+            match can.try_receive() {
+                Ok(Some(Received { frame, .. })) => {
+                    let number = number_of(&frame);
+                    wrong += u64::from(received > 0 && number != latest + 1);
+                    (received, latest) = (received + 1, number);
+                }
+                Ok(None) => break,
+                Err(_) => errors += 1,
+            }
+        }
+    }
+    log(1, received);
+    log(2, wrong);
+    log(3, errors);
+}
+
+fn number_of(frame: &Frame) -> u64 {
+    frame.data().try_into().map_or(u64::MAX, u64::from_le_bytes)
+}
+
+//--- Further lives
+
+/// The number of a frame in the low half, and in the high half how many are sure to be on the bus.
+fn number(environment: &Environment) {
+    let id = StandardId::new((parameter(environment, "class") << SHORT_CLASS) as u16).expect("a class has two bits");
+    let mut can = open(environment).expect("the bus is there");
+    start(environment);
+    let (mut sure, mut errors, mut is_told) = (0u64, 0, false);
+    for number in 1..=parameter(environment, "rounds") {
+        let frame = Frame::new(id, &(number | sure << 32).to_le_bytes()).expect("it has eight bytes");
+        match can.send(&frame).and_then(|()| can.flush()) {
+            Ok(()) => sure += 1,
+            Err(error) => {
+                is_told |= error == CanError::Restarted;
+                errors += u64::from(!is_of_an_end(error));
+                can = loop {
+                    match open(environment) {
+                        Ok(can) => break can,
+                        Err(error) => is_told |= error == CanError::Restarted,
+                    }
+                    sleep_until(now().now + Nanoseconds(50_000)).expect("it may sleep");
+                };
+            }
+        }
+    }
+    log(1, u64::from(sure > 0));
+    log(2, is_told.into());
+    log(3, errors);
+    if errors > 0 {
+        exit(1);
+    }
+}
+
+/// Whether the error is one of a server, or of a bottom half, that has ended.
+fn is_of_an_end(error: CanError) -> bool {
+    use fusee::WaitError;
+    matches!(error, CanError::Restarted | CanError::Call(CallError::PeerDied) | CanError::Wait(WaitError::PeerDied))
+}
+
+fn read_numbers(environment: &Environment) {
+    let mut can = open(environment).expect("the bus is there");
+    let (mut received, mut wrong, mut lost, mut latest, mut is_short) = (0, 0, 0, 0, false);
+    start(environment);
+    while let Some(Received { frame, .. }) = receive(&mut can, &mut lost) {
+        let (number, sure) = (number_of(&frame) & u64::from(u32::MAX), number_of(&frame) >> 32);
+        wrong += u64::from(number <= latest);
+        is_short |= received < sure;
+        (received, latest) = (received + 1, number);
+    }
+    log(1, u64::from(received > 0 && !is_short));
+    log(2, wrong + lost);
+}

@@ -413,6 +413,8 @@ pub enum CanError {
     Call(CallError),
     /// The server was not given the notification.
     Open(CallWithError),
+    /// The client would have to wait, and has opened the bus without a notification.
+    WouldWait,
     /// The client may not wait, or the server's bottom half has ended.
     Wait(WaitError),
 }
@@ -450,6 +452,7 @@ impl fmt::Display for CanError {
             CanError::Refused(refusal) => write!(f, "the server refused: {refusal:?}"),
             CanError::Call(error) => write!(f, "the server did not answer: {error:?}"),
             CanError::Open(error) => write!(f, "the server was not given the notification: {error:?}"),
+            CanError::WouldWait => f.write_str("this task has opened the bus without a notification to wait for"),
             CanError::Wait(error) => write!(f, "this task cannot wait for the bus: {error:?}"),
         }
     }
@@ -470,31 +473,38 @@ impl embedded_can::Error for CanError {
 #[derive(Clone, Copy, Debug)]
 pub struct Can {
     server: Endpoint,
-    changed: Notification,
+    changed: Option<Notification>,
     /// The instant at which calls end that have not come to their ends.
     pub deadline: Instant,
 }
 
 impl Can {
     /// Opens the bus of `server`, to receive the frames that one of `filters` accepts, until `deadline`. The server is given a copy of `changed` to
-    /// signal. A task that has opened the bus before begins anew; only its frames to send stay. Later calls have no deadline until
-    /// [`Can::deadline`] is set.
+    /// signal; without one the client never waits. A task that has opened the bus before begins anew; only its frames to send stay. Later calls have
+    /// no deadline until [`Can::deadline`] is set.
     ///
     /// # Errors
     /// [`CanError`] has the reason.
     pub fn open(
         server: Endpoint,
-        changed: Notification,
+        changed: Option<Notification>,
         filters: &[Filter],
         deadline: Instant,
     ) -> Result<Can, CanError> {
-        let opened = server.call_with(Request::Open.message(), &changed, Rights::SIGNAL, deadline);
-        let reply = opened.map_err(|error| match error {
-            CallWithError::PeerRestarted => CanError::Restarted,
-            CallWithError::TimedOut => CanError::TimedOut,
-            error => CanError::Open(error),
-        })?;
-        checked(reply.words)?;
+        let open = Request::Open.message();
+        let reply = match &changed {
+            None => server.call(open, deadline)?,
+            Some(changed) => {
+                let answer = server.call_with(open, changed, Rights::SIGNAL, deadline);
+                let words = answer.map(|answer| answer.words);
+                words.map_err(|error| match error {
+                    CallWithError::PeerRestarted => CanError::Restarted,
+                    CallWithError::TimedOut => CanError::TimedOut,
+                    error => CanError::Open(error),
+                })?
+            }
+        };
+        checked(reply)?;
         let mut can = Can { server, changed, deadline };
         for filter in filters {
             can.ask(Request::Accept(*filter))?;
@@ -558,7 +568,8 @@ impl Can {
             if let Some(result) = ask(self)? {
                 return Ok(result);
             }
-            match self.changed.wait(self.deadline) {
+            let changed = self.changed.ok_or(CanError::WouldWait)?;
+            match changed.wait(self.deadline) {
                 Ok(_) => {}
                 Err(WaitError::TimedOut) => return Err(CanError::TimedOut),
                 // The bottom half ends when the server has. A call has the reason, if the server is the reason.

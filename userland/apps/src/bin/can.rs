@@ -10,6 +10,7 @@
 //! | 5, control | in each of `jobs` jobs sends the number of the job, and receives the numbers of its peer | 1 numbers received, 2 those out of order, 3 other errors |
 //! | 6, numberer | sends `rounds` numbers, one after the other, and how many are sure to be on the bus; opens the bus again when its server has begun another life | 1 one if there are any, 2 further lives that it was told of, up to 40, 3 other errors |
 //! | 7, reader of numbers | receives them for as long as they come | 1 one if all that were sure were received, 2 wrong or repeated ones |
+//! | 8, careless | asks for what a server cannot do, beside a controller that receives what it sends | 1 codes of refusals, 2 frames queued until the queue was full, 3 those that came back, 4 frames kept of 80 that it does not receive, 5 those counted as lost, 6 one for a deadline that passed, two for a call that would wait, 7 handles given with requests, 8 frames received after all that |
 //!
 //! Frames have identifiers of both lengths, and any number of bytes. The two highest bits of an identifier are the `class` of its sender; a client
 //! receives frames of the class `from`. Generators of random numbers begin with `seed` of their sender, and `peer_seed` of others.
@@ -21,11 +22,12 @@
 #![forbid(unsafe_code)]
 
 use embedded_can::blocking::Can as _;
+use embedded_can::nb;
 use embedded_can::{ExtendedId, Frame as _, Id, StandardId};
-use fusee::can::{Can, CanError, Filter, Frame, Received};
+use fusee::can::{Can, CanError, Filter, Frame, Gap, Received, Request};
 use fusee::{
-    CallError, Environment, Instant, Nanoseconds, Notification, System, WaitError, environment, life, log, next_job,
-    now, shutdown, sleep_until,
+    CallError, Endpoint, Environment, Instant, Message, Nanoseconds, Notification, Rights, System, WaitError,
+    environment, life, log, next_job, now, shutdown, sleep_until,
 };
 
 fusee::entry!(main);
@@ -47,6 +49,7 @@ fn main() {
         5 => control(&environment),
         6 => number(&environment),
         7 => read_numbers(&environment),
+        8 => ask_for_too_much(&environment),
         unknown => panic!("there is no role {unknown}"),
     }
     match environment.get::<System>("system") {
@@ -344,4 +347,63 @@ fn read_numbers(environment: &Environment) {
     }
     log(1, u64::from(received > 0 && !is_short));
     log(2, wrong + lost);
+}
+
+//--- What a server refuses
+
+fn ask_for_too_much(environment: &Environment) {
+    let server = environment.expect::<Endpoint>("bus");
+    let refused = |words: Message| log(1, server.call(words, Instant::NEVER).expect("the server answers")[0]);
+    refused(Request::Receive.message());
+    let mut can = open(environment).expect("the controller is there");
+    // Two filters are there already, and there is room for two.
+    for _ in 0..3 {
+        refused(Request::Accept(Filter::ALL).message());
+    }
+    refused([u64::MAX; 6]);
+    // Nine bytes.
+    refused([3, 5, 9, 0, 0, 0]);
+
+    // Nobody lends to the bottom half meanwhile.
+    let mut own = Frames::own(environment);
+    let mut sent = [None; WINDOW];
+    let (mut queued, mut back, mut lost) = (0, 0, 0);
+    for frame in &mut sent {
+        *frame = Some(own.next());
+        queued += u64::from(frame.is_some_and(|frame| can.send(&frame).is_ok()));
+    }
+    log(2, queued);
+    refused(Request::Send(own.next()).message());
+    can.flush().expect("the controller sends");
+    while let Ok(Some(received)) = can.try_receive() {
+        back += u64::from(sent.contains(&Some(received.frame)));
+    }
+    log(3, back);
+
+    for _ in 0..80 {
+        can.transmit(&own.next()).and_then(|()| can.flush()).expect("the controller sends");
+    }
+    let kept = can.state().expect("the server answers").received;
+    log(4, kept.into());
+    for _ in 0..kept {
+        can.receive().expect("it was kept");
+    }
+    if let Err(CanError::Lost(Gap { frames, overruns: 0 })) = can.receive() {
+        log(5, frames.into());
+    }
+    can.deadline = now().now + Nanoseconds(1_000_000);
+    log(6, u64::from(can.receive() == Err(CanError::TimedOut)));
+    can.deadline = Instant::NEVER;
+    log(6, 2 * u64::from(nb::Can::receive(&mut can) == Err(::nb::Error::WouldBlock)));
+
+    // A server that keeps what it was given, and has no use for, has its 32 handles soon.
+    let changed = environment.expect::<Notification>("changed");
+    let (state, mut given) = (Request::State.message(), 0);
+    for _ in 0..64 {
+        given += u64::from(server.call_with(state, &changed, Rights::SIGNAL, Instant::NEVER).is_ok());
+        given += u64::from(open(environment).is_ok());
+    }
+    log(7, given);
+    can.send(&own.next()).expect("the queue is empty");
+    log(8, u64::from(receive(&mut can, &mut lost).is_some()));
 }

@@ -11,6 +11,8 @@
 //! | 6, numberer | sends `rounds` numbers, one after the other, and how many are sure to be on the bus; opens the bus again when its server has begun another life | 1 one if there are any, 2 further lives that it was told of, up to 40, 3 other errors |
 //! | 7, reader of numbers | receives them for as long as they come | 1 one if all that were sure were received, 2 wrong or repeated ones |
 //! | 8, careless | asks for what a server cannot do, beside a controller that receives what it sends | 1 codes of refusals, 2 frames queued until the queue was full, 3 those that came back, 4 frames kept of 80 that it does not receive, 5 those counted as lost, 6 one for a deadline that passed, two for a call that would wait, 7 handles given with requests, 8 frames received after all that |
+//! | 9, pacer | sends the present instant in each of `jobs` jobs | - |
+//! | 10, urgent | waits for it in each of `jobs` jobs | 1 frames that were there within 100 us, 2 others |
 //!
 //! Frames have identifiers of both lengths, and any number of bytes. The two highest bits of an identifier are the `class` of its sender; a client
 //! receives frames of the class `from`. Generators of random numbers begin with `seed` of their sender, and `peer_seed` of others.
@@ -50,6 +52,8 @@ fn main() {
         6 => number(&environment),
         7 => read_numbers(&environment),
         8 => ask_for_too_much(&environment),
+        9 => pace(&environment),
+        10 => hurry(&environment),
         unknown => panic!("there is no role {unknown}"),
     }
     match environment.get::<System>("system") {
@@ -97,6 +101,11 @@ fn open(environment: &Environment) -> Result<Can, CanError> {
     });
     let filters = filters.as_ref().map_or(&[][..], |filters| filters);
     Can::open(environment.expect("bus"), environment.get("changed").ok(), filters, Instant::NEVER)
+}
+
+/// The first identifier of the client's class.
+fn own_id(environment: &Environment) -> StandardId {
+    StandardId::new((parameter(environment, "class") << SHORT_CLASS) as u16).expect("a class has two bits")
 }
 
 /// Random frames of one class.
@@ -253,6 +262,31 @@ fn judge(environment: &Environment) {
     log(2, wrong + lost);
 }
 
+//--- The key of a job that waits
+
+fn pace(environment: &Environment) {
+    let can = open(environment).expect("the bus is there");
+    let id = own_id(environment);
+    for _ in 0..parameter(environment, "jobs") {
+        next_job().expect("this task has jobs");
+        let frame = Frame::new(id, &now().now.0.to_le_bytes()).expect("it has eight bytes");
+        can.send(&frame).expect("the queue is empty");
+    }
+}
+
+fn hurry(environment: &Environment) {
+    let mut can = open(environment).expect("the bus is there");
+    let (mut early, mut late, mut lost) = (0, 0, 0);
+    for _ in 0..parameter(environment, "jobs") {
+        next_job().expect("this task has jobs");
+        let received = receive(&mut can, &mut lost);
+        let is_early = received.is_some_and(|received| now().now.0 < number_of(&received.frame) + 100_000);
+        *(if is_early { &mut early } else { &mut late }) += 1;
+    }
+    log(1, early);
+    log(2, late + lost);
+}
+
 //--- Clients that harm, and others beside them
 
 fn flood(environment: &Environment) -> ! {
@@ -271,7 +305,7 @@ fn flood(environment: &Environment) -> ! {
 
 fn control(environment: &Environment) {
     let can = open(environment).expect("the bus is there");
-    let id = StandardId::new((parameter(environment, "class") << SHORT_CLASS) as u16).expect("a class has two bits");
+    let id = own_id(environment);
     let (mut received, mut wrong, mut errors, mut latest) = (0, 0, 0, 0);
     for job in 1..=parameter(environment, "jobs") {
         next_job().expect("this task has jobs");
@@ -303,7 +337,7 @@ fn number_of(frame: &Frame) -> u64 {
 
 /// The number of a frame in the low half, and in the high half how many are sure to be on the bus.
 fn number(environment: &Environment) {
-    let id = StandardId::new((parameter(environment, "class") << SHORT_CLASS) as u16).expect("a class has two bits");
+    let id = own_id(environment);
     let mut can = open(environment).expect("the bus is there");
     start(environment);
     let (mut sure, mut errors, mut told) = (0u64, 0, 0u64);

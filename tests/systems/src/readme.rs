@@ -18,11 +18,12 @@ use fusee_host::project::{KEPT_DIR, Project};
 use crate::command::as_tool;
 
 /// Pages whose commands are run.
-const PAGES: [&str; 11] = [
+const PAGES: [&str; 12] = [
     "docs/accelerator.md",
     "docs/buses.md",
     "docs/debugging.md",
     "docs/demo.md",
+    "docs/drivers.md",
     "docs/first-task.md",
     "docs/five-minutes.md",
     "docs/lives.md",

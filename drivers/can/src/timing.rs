@@ -73,12 +73,9 @@ impl Timing {
         }
         let candidates = (4..=25).rev().flat_map(|quanta| {
             let product = u64::from(rate) * u64::from(quanta);
-            // The two prescalers next to the quotient, as the nearest rate is at one of them.
+            // The two prescalers next to the quotient, as the nearest rate is at one of them, or at the end of their range.
             let least = u64::from(clock) / product;
-            [least, least + 1].into_iter().filter_map(move |prescaler| {
-                let prescaler = u32::try_from(prescaler).ok().filter(|prescaler| (1..=256).contains(prescaler))?;
-                Some(Timing::of(prescaler, quanta))
-            })
+            [least, least + 1].map(|prescaler| Timing::of(prescaler.clamp(1, 256) as u32, quanta))
         });
         // The first of equals is taken, which has the most quanta.
         let best = candidates.min_by_key(|timing| (timing.deviation(clock, rate), timing.sample_error()));

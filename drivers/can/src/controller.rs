@@ -6,7 +6,7 @@
 //!    not of their identifiers. Its buffer for frames of high priority helps little: a frame whose arbitration has begun goes first all the same.
 //! 2. Each signal of a sent frame is cleared before the next frame is written, so it is that of the one frame.
 //! 3. Filters change only while none is in use.
-//! 4. A wait for the controller ends after [`LOOKS`] looks.
+//! 4. A wait for the controller ends after a thousand looks.
 
 use fusee::can::{FILTERS, Filter, Frame, Health};
 use heapless::Vec;

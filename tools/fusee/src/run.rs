@@ -11,6 +11,7 @@ use fusee_host::judge::{Cause, Problem};
 use fusee_host::kernels::{self};
 use fusee_host::system::{self, Workspace};
 use fusee_host::turns::{self, Turns};
+use fusee_host::vital::Vital;
 use fusee_host::words;
 use fusee_host::{answers, kept, observed, qemu, report, screen};
 use fusee_manifest::{Profile, Time};
@@ -46,6 +47,9 @@ pub struct RunArguments {
     /// Virtual time after which the run is ended, which is none: for systems that do not end themselves.
     #[arg(long = "for", value_parser = simulate::time)]
     limit: Option<Time>,
+    /// Go on when a `hard` task has ended, or the last task that may shut the system down.
+    #[arg(long)]
+    keep_going: bool,
     /// Longest turn of an emulated CPU in virtual microseconds (det only), 1 to 1000. Unless told otherwise as long as the system's
     /// budgets can spare, at most 50.
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=i64::from(turns::LONGEST)))]
@@ -120,6 +124,13 @@ pub fn run(run: &RunArguments, install: bool) -> Result<bool> {
             arguments,
             until: run.limit.map(|limit| limit.0),
             stimuli,
+            is_visited: !run.qemu.is_empty(),
+            vital: match run.keep_going {
+                true => Vec::new(),
+                false => {
+                    Vital::of(&image.manifest.system, image.manifest.expectations.as_ref(), run.limit.is_some())
+                }
+            },
             ..system::RunOptions::quiet(run.seconds)
         },
     )?;

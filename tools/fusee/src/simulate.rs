@@ -14,7 +14,7 @@ use fusee_manifest::{Manifest, PolicyName, Time, Variant};
 use fusee_simulator::metrics::Metrics;
 use fusee_simulator::services::Services;
 use fusee_simulator::workload::{CPU, Generator, Platform, SimulatedTask, Source, TaskSet, cpus, task_name};
-use fusee_simulator::{Checks, First, Options, Overheads, Report, simulate_observed};
+use fusee_simulator::{Checks, EndedBy, First, Options, Overheads, Report, simulate_observed};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::task_set as written;
@@ -26,6 +26,7 @@ use fusee_host::observed::Observed;
 use fusee_host::project::Project;
 use fusee_host::report;
 use fusee_host::system;
+use fusee_host::vital::Vital;
 use fusee_host::words;
 
 /// Records that are kept for `cargo xtask trace` and for pictures; of a longer run it is the first ones.
@@ -61,6 +62,9 @@ pub struct SimulateArguments {
     /// Which of all random task sets.
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Go on when a `hard` task has ended.
+    #[arg(long)]
+    keep_going: bool,
     /// What paths of the kernel cost: a TOML file with times, such as tests/bench/overheads.toml.
     #[arg(long)]
     overheads: Option<PathBuf>,
@@ -200,9 +204,22 @@ struct Simulated<'a> {
     took: f64,
 }
 
+/// Tasks whose end ends a simulation. Programs without a model end at once, which says nothing of them.
+fn vital(manifest: &Manifest, keep_going: bool) -> Vec<Vital> {
+    let unmodelled = fusee_simulator::unmodelled(manifest);
+    let mut vital = Vital::of(&manifest.system, manifest.expectations.as_ref(), true);
+    vital.retain(|vital| !keep_going && !vital.tasks.iter().any(|task| unmodelled.contains(task)));
+    vital
+}
+
 /// Simulates one system, and watches it.
 fn run<'a>(manifest: &'a Manifest, options: &Options, arguments: &SimulateArguments) -> Result<Simulated<'a>> {
-    let options = Options { managed: arguments.unmanaged.then_some(false), ..options.clone() };
+    let vital = vital(manifest, arguments.keep_going);
+    let options = Options {
+        managed: arguments.unmanaged.then_some(false),
+        vital: vital.iter().map(|vital| vital.tasks.clone()).collect(),
+        ..options.clone()
+    };
     let (mut metrics, mut services) = (Metrics::new(&manifest.system), Services::new(&manifest.system));
     let mut watch = Watch::new(&manifest.system);
     let mut observed = Observed::new(&manifest.system);
@@ -243,6 +260,12 @@ impl Simulated<'_> {
             by: answers::By::Simulator,
             ended_at: report.ended_at,
             exit: report.exit.map(i64::from),
+            ended_by: match report.ended_by {
+                EndedBy::Itself => answers::EndedBy::Itself,
+                EndedBy::Limit => answers::EndedBy::Limit,
+                EndedBy::NothingLeft => answers::EndedBy::NothingLeft,
+                EndedBy::Vital(_) => answers::EndedBy::TaskEnded,
+            },
             traps: Some(report.traps),
             lost_records: 0,
             verdict: VerdictAnswer { good: self.problems.is_empty(), problems: self.problems.clone() },
@@ -263,14 +286,14 @@ fn one(
     arguments: &SimulateArguments,
 ) -> Result<bool> {
     let simulated = run(manifest, options, arguments)?;
-    let Simulated { report, metrics, services, observed, trace, seen, problems, took, .. } = &simulated;
+    let Simulated { report, services, observed, trace, seen, problems, took, .. } = &simulated;
     let seen = *seen;
     let kept = keep(project, manifest, trace);
     let good = problems.is_empty();
     if arguments.json {
         say(&answers::line(&simulated.answer(manifest))?);
     } else {
-        print_tables(manifest, report, metrics, trace, seen);
+        print_tables(manifest, &simulated, arguments.keep_going);
         report::graph_table(&manifest.system, simulated.watch.latencies()).into_iter().for_each(|table| say(&table));
         if arguments.observed {
             say(&fusee_host::observed::table(&observed.declarations()).to_string());
@@ -364,12 +387,19 @@ fn problems(
     problems
 }
 
-fn print_tables(manifest: &Manifest, report: &Report, metrics: &Metrics, trace: &Trace, seen: usize) {
+fn print_tables(manifest: &Manifest, simulated: &Simulated<'_>, keep_going: bool) {
+    let Simulated { report, metrics, watch, trace, seen, .. } = simulated;
     say(&format!("{} traps, {seen} records, until {} us", report.traps, report.ended_at / 1_000));
-    if report.exit.is_some() && seen <= KEPT {
-        say(&report::task_table(trace, &manifest.system, &Watch::of(trace, &manifest.system)));
-    } else if report.exit.is_none() {
-        say("the system did not end itself");
+    match report.ended_by {
+        EndedBy::Itself if *seen <= KEPT => {
+            say(&report::task_table(trace, &manifest.system, &Watch::of(trace, &manifest.system)));
+        }
+        EndedBy::Itself => {}
+        EndedBy::Limit => say("the system did not end itself"),
+        EndedBy::NothingLeft => say(&report::nothing_left(&manifest.system, watch)),
+        EndedBy::Vital(place) => {
+            vital(manifest, keep_going).get(place).into_iter().for_each(|vital| say(&vital.words(&manifest.system)));
+        }
     }
     say(&report::response_table(metrics));
 }

@@ -31,6 +31,8 @@ pub struct RunAnswer {
     pub ended_at: u64,
     /// The code it ended with; `null`: it did not end itself.
     pub exit: Option<i64>,
+    /// What ended it.
+    pub ended_by: EndedBy,
     /// Traps of the kernel; of simulations only.
     pub traps: Option<u64>,
     /// Records of the trace that were overwritten before they could be read.
@@ -57,6 +59,24 @@ pub enum By {
     QemuPar,
     /// The simulator.
     Simulator,
+}
+
+/// What ended a run or a simulation.
+#[derive(Clone, Copy, Debug, JsonSchema, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EndedBy {
+    /// The system.
+    Itself,
+    /// The limit on virtual time.
+    Limit,
+    /// Nothing could happen any more.
+    NothingLeft,
+    /// The end of a `hard` task, or of the last task that could shut the system down.
+    TaskEnded,
+    /// The limit on the host's time.
+    HostLimit,
+    /// Ctrl-C, or another signal that ends programs.
+    Interrupt,
 }
 
 /// A unit of time.

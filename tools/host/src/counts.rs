@@ -38,8 +38,10 @@ pub struct Count {
     pub open: Option<(u32, u64)>,
     /// How it ended, if it did.
     pub end: Option<Ended>,
-    /// What it does, in words.
-    pub state: String,
+    /// What it does, in words; `None`: it did something else when the run was to end.
+    pub state: Option<String>,
+    /// Whether it waits for nothing but requests of others.
+    pub rests: bool,
 }
 
 /// How a task ended.
@@ -89,6 +91,7 @@ impl Counts {
             else {
                 continue;
             };
+            count.state = None;
             match Event::from_number(record.event) {
                 Some(Event::Complete) => {
                     count.jobs = count.jobs.saturating_sub(1);
@@ -107,6 +110,12 @@ impl Counts {
             }
         }
         self
+    }
+
+    /// Whether each task has ended as it wanted, or serves others that have.
+    #[must_use]
+    pub fn are_done(&self) -> bool {
+        self.tasks.iter().all(|task| task.rests || task.end == Some(Ended::Exited(0)))
     }
 
     /// `trace` with ledgers: of the kernel where the records are not all, else counted from these.
@@ -154,7 +163,8 @@ impl Count {
             lateness: (done.jobs > 0).then_some(done.lateness),
             open,
             end: (task.state == "Stopped").then(|| Ended::of(task)),
-            state,
+            state: Some(state),
+            rests: matches!(task.state.as_str(), "Receiving" | "Dormant"),
         }
     }
 }

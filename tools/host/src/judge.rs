@@ -239,7 +239,7 @@ impl<'a> Watch<'a> {
             if let (Some((job, deadline)), None) = (count.open, count.end) {
                 seen.open.entry(job).or_insert(deadline);
             }
-            seen.state = Some(count.state.clone());
+            seen.state.clone_from(&count.state);
         }
     }
 
@@ -319,7 +319,7 @@ impl<'a> Watch<'a> {
         words.collect()
     }
 
-    /// Ended late graphs were.
+    /// The latencies of graphs.
     pub fn latencies(&self) -> &Latencies {
         &self.latencies
     }
@@ -352,7 +352,7 @@ impl<'a> Watch<'a> {
         self.ends.iter().find(|end| end.task == task && end.next_life.is_none())
     }
 
-    /// Ended a task ended, if it did.
+    /// How a task ended, and when, if it did.
     pub fn end_of(&self, task: usize) -> Option<String> {
         let end = self.last_end(task)?;
         Some(format!("{} ({})", self.how_words(end), end.when()))

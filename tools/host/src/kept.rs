@@ -16,7 +16,7 @@ use crate::defmt::{self, Tables};
 use crate::folders;
 use crate::picture::Picture;
 use crate::project::Project;
-use crate::qemu::{CpuRegisters, GuestMemory};
+use crate::qemu::{CpuRegisters, EndedBy, GuestMemory};
 use crate::run::Run;
 use crate::workspace::{Image, Workspace};
 use crate::{turns, words};
@@ -39,7 +39,7 @@ pub fn keep_run(project: &Project, image: &Image, run: &Run) -> Result<PathBuf> 
     outcome.memory.keep(&folder.join(MEMORY))?;
     let ended = match (outcome.code, outcome.ended_by) {
         (Some(code), _) => format!("ended with code {code}"),
-        (None, by) => format!("was ended ({})", by.map_or("?".to_owned(), |by| format!("{by:?}").to_lowercase())),
+        (None, by) => format!("was ended ({})", by.map_or("?", EndedBy::words)),
     };
     let cpu = |cpu: &CpuRegisters| json!({ "general": cpu.general, "pc": cpu.program_counter, "state": cpu.state });
     let kept = json!({

@@ -6,12 +6,14 @@
 //! evidence   the results of a run, for judges
 //! kept       what is kept of the last run of a project
 //! run        one run of an image: QEMU, trace, verdict, report
+//! ends       ends of runs whose systems do not end themselves
 //! isolation  whether translation tables are what the manifest says
 //! kernels    how long blocks of GPU kernels took
 //! report     trace -> fault reports and the table of tasks
 //! answers    what `--json` prints
 //! observed   what tasks declare, beside what was seen
 //! judge      whether a run kept what its manifest promises
+//! vital      tasks whose end ends a run
 //! workspace  the workspace of a command, and the image of a system
 //! defmt      what tasks say by the crate `defmt`
 //! look       guest memory -> tasks, what they wait for and hold
@@ -38,6 +40,7 @@ pub mod build;
 pub mod counts;
 pub mod decode;
 pub mod defmt;
+pub mod ends;
 pub mod errata;
 pub mod evidence;
 pub mod folders;
@@ -58,6 +61,7 @@ pub mod table;
 pub mod toolchain;
 pub mod turns;
 pub mod typed;
+pub mod vital;
 pub mod words;
 pub mod workspace;
 

@@ -181,22 +181,34 @@ pub struct Handle {
     pub rights: Vec<&'static str>,
 }
 
-/// Where a kernel keeps what it knows of time: of each of its CPUs the thread on it, until when time is booked, and what its timer is set to.
-pub struct Clock {
-    at: u64,
-    cpus: Vec<[(usize, usize); 3]>,
+/// What a kernel shows while it runs: its time, and which threads have ended. The kernel may be about to write what is read, so one look is good for nothing
+/// but to see that time goes on and that a thread has ended for good.
+pub struct Pulse<'a> {
+    types: &'a Types,
+    /// Of each CPU of the kernel the places of the thread on it, of the instant until which time is booked, and of the setting of its timer.
+    cpus: Vec<[Static; 3]>,
+    /// The places of the threads' states.
+    threads: Vec<Static>,
+    stopping: Static,
 }
 
-impl Clock {
+impl Pulse<'_> {
+    fn bytes(memory: &GuestMemory, of: Static) -> Option<Vec<u8>> {
+        memory.read(of.address - KERNEL_OFFSET, of.bytes).ok()
+    }
+
+    /// The bits of a value, of which all are zero if it is an `Option` of an id that is `None`.
+    fn number(memory: &GuestMemory, of: Static) -> Option<u64> {
+        let mut word = [0; 8];
+        word.get_mut(..of.bytes)?.copy_from_slice(&Pulse::bytes(memory, of)?);
+        Some(u64::from_le_bytes(word))
+    }
+
     /// The latest instant that the kernel has come to; and the next at which it wants to be woken, if all of its CPUs are idle. Nanoseconds. `None`: the
-    /// memory cannot be read. The kernel may be about to write it, so this is good for nothing but to see that time goes on.
+    /// memory cannot be read.
     #[must_use]
     pub fn read(&self, memory: &GuestMemory) -> Option<(u64, Option<u64>)> {
-        let number = |(offset, length): (usize, usize)| {
-            let mut word = [0; 8];
-            word[..length].copy_from_slice(&memory.read(self.at + offset as u64, length).ok()?);
-            Some(u64::from_le_bytes(word))
-        };
+        let number = |of: Static| Pulse::number(memory, of);
         let (mut latest, mut next) = (0, Some(u64::MAX));
         for [current, mark, armed] in &self.cpus {
             latest = latest.max(number(*mark)?);
@@ -205,7 +217,24 @@ impl Clock {
         }
         Some((latest, next))
     }
+
+    /// Whether a task has ended. `None`: its state cannot be read.
+    #[must_use]
+    pub fn has_ended(&self, memory: &GuestMemory, task: usize) -> Option<bool> {
+        let state = *self.threads.get(task)?;
+        let (name, _) = self.types.value(state, "state", &Pulse::bytes(memory, state)?).ok()?.variant().ok()?;
+        Some(name == STOPPED)
+    }
+
+    /// Whether the kernel has panicked.
+    #[must_use]
+    pub fn has_panicked(&self, memory: &GuestMemory) -> Option<bool> {
+        Pulse::number(memory, self.stopping).map(|number| number != 0)
+    }
 }
+
+/// The state of a thread that has ended, as the kernel calls it.
+const STOPPED: &str = "Stopped";
 
 impl<'a> Look<'a> {
     /// How to look into a system that is made of these programs.
@@ -228,17 +257,23 @@ impl<'a> Look<'a> {
         })
     }
 
-    /// How the kernel's time is read while it runs.
-    pub fn clock(&self) -> Result<Clock> {
+    /// How the kernel is looked at while it runs.
+    ///
+    /// # Errors
+    /// The kernel lacks one of its objects.
+    pub fn pulse(&self) -> Result<Pulse<'_>> {
         let whole = vec![0; self.state.bytes];
         let kernel = self.types.value(self.state, "STATE", &whole)?.field("value.kernel")?;
+        let objects = Objects { look: self, kernel };
         let cpu = |number: usize| {
-            let cpu = kernel.field("cpus")?.element(number)?;
-            let place = |field: &str| anyhow::Ok(cpu.field(field)?.place_in(&whole));
+            let cpu = objects.kernel.field("cpus")?.element(number)?;
+            let place = |field: &str| anyhow::Ok(cpu.field(field)?.static_in(self.state, &whole));
             Ok([place("current")?, place("mark")?, place("armed")?])
         };
         let cpus = (0..self.system.cpus as usize).map(cpu).collect::<Result<_>>()?;
-        Ok(Clock { at: self.state.address - KERNEL_OFFSET, cpus })
+        let thread = |index| Ok(objects.object("threads", index)?.field("state")?.static_in(self.state, &whole));
+        let threads = (0..self.system.tasks.len()).map(thread).collect::<Result<_>>()?;
+        Ok(Pulse { types: &self.types, cpus, threads, stopping: self.stopping })
     }
 
     /// Looks. `cpus` are those that QEMU emulates, if it has said what is in them.

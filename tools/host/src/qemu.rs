@@ -49,9 +49,9 @@ pub struct Setup<'a> {
     pub echo: bool,
     /// Whether Ctrl-C is for another program that is beside it: it ends neither the run nor us.
     pub apart: bool,
-    /// Whether the run has gone on for long enough: it is asked again and again. The second argument says whether the emulator has had a CPU
+    /// Why the run ends before its system does, if it does: it is asked again and again. The second argument says whether the emulator has had a CPU
     /// since it was asked last, or wants none.
-    pub is_enough: &'a dyn Fn(&GuestMemory, &dyn Fn() -> bool) -> bool,
+    pub ends: &'a dyn Fn(&GuestMemory, &dyn Fn() -> bool) -> Option<EndedBy>,
     /// Further arguments.
     pub arguments: &'a [String],
     /// What comes from outside.
@@ -128,8 +128,26 @@ pub enum EndedBy {
     Limit,
     /// It had gone on for as long as was asked for.
     Enough,
+    /// Nothing could happen any more.
+    Still,
+    /// The last of these vital tasks had ended, by their place in the list of the run.
+    Vital(usize),
     /// Ctrl-C, or another signal that ends programs.
     User,
+}
+
+impl EndedBy {
+    /// The reason in a few words.
+    #[must_use]
+    pub const fn words(self) -> &'static str {
+        match self {
+            EndedBy::Limit => "the limit on the host's time",
+            EndedBy::Enough => "as asked",
+            EndedBy::Still => "nothing could happen any more",
+            EndedBy::Vital(_) => "a task had ended that the run is about",
+            EndedBy::User => "interrupted",
+        }
+    }
 }
 
 /// The guest's RAM, after its end: a file without a name, so that nothing is left over however we end.
@@ -249,8 +267,7 @@ pub fn run(setup: &Setup<'_>) -> Result<Outcome> {
         // Relaxed: nothing else is read that the handler writes.
         () if is_interrupted() => Some(EndedBy::User),
         () if is_over() => Some(EndedBy::Limit),
-        () if (setup.is_enough)(&memory, &had_turn) => Some(EndedBy::Enough),
-        () => None,
+        () => (setup.ends)(&memory, &had_turn),
     };
     let mut next_press = PRESSES;
     let mut screen = None;

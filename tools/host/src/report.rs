@@ -130,6 +130,24 @@ pub fn kernel_addresses(console: &str, kernel: &Path) -> Vec<String> {
     lines
 }
 
+/// That nothing can happen any more in a system, with the states of its tasks: those that do alike stand together.
+pub fn nothing_left(system: &Resolved, watch: &Watch<'_>) -> String {
+    let mut alike: Vec<(String, Vec<&str>)> = Vec::new();
+    for (task, state) in system.tasks.iter().zip(watch.states(false)) {
+        let state = state.unwrap_or_default();
+        match alike.iter_mut().find(|(known, _)| *known == state) {
+            Some((_, names)) => names.push(&task.name),
+            None => alike.push((state, vec![&task.name])),
+        }
+    }
+    let name = |name: &&str| format!("`{name}`");
+    let each = alike.iter().map(|(state, names)| {
+        let names = names.iter().map(name).collect::<Vec<_>>().join(", ");
+        format!("{names}: {state}")
+    });
+    format!("nothing can happen any more ({})", each.collect::<Vec<_>>().join("; "))
+}
+
 //--- Tables
 
 /// The last word on each task: jobs, deadlines, time, and how it ended.

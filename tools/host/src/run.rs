@@ -1,6 +1,6 @@
 //! One run of an image: QEMU, trace, verdict and report.
 
-use std::cell::{Cell, LazyCell};
+use std::cell::LazyCell;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -16,15 +16,14 @@ use crate::answers::{self, RunAnswer};
 use crate::counts::Counts;
 use crate::decode::Rings;
 use crate::judge::{Cause, Problem, Watch};
+use crate::ends::Ends;
 use crate::look::Look;
 use crate::qemu::{self, EndedBy, GuestMemory, Outcome, Stimuli};
 use crate::turns::{self, Turns};
+use crate::vital::{Vital, Why};
 use crate::workspace::{Image, Workspace};
 use crate::{isolation, report};
 
-/// Looks in a row, some 20 ms of the host apart, between which the emulator had its turn and the system waits for nothing before the end of its run: then it is
-/// taken to wait for no device either.
-const QUIET: u32 = 25;
 /// Records that are shown of a system that did not end itself.
 const LAST: usize = 12;
 
@@ -48,6 +47,10 @@ pub struct RunOptions<'a> {
     pub watch: Option<&'a Watcher<'a>>,
     /// What comes from outside.
     pub stimuli: Stimuli,
+    /// Whether more may come from outside, by the arguments for QEMU.
+    pub is_visited: bool,
+    /// Tasks whose end ends the run.
+    pub vital: Vec<Vital>,
 }
 
 /// See [`RunOptions::watch`].
@@ -67,6 +70,8 @@ impl RunOptions<'_> {
             until: None,
             watch: None,
             stimuli,
+            is_visited: false,
+            vital: Vec::new(),
         }
     }
 }
@@ -75,6 +80,10 @@ impl RunOptions<'_> {
 pub struct Run {
     /// How it ended.
     pub outcome: Outcome,
+    /// The tasks whose end has ended it, if it ended so.
+    pub vital: Option<Vital>,
+    /// Whether it was to end at an instant.
+    pub has_limit: bool,
     /// Completions that the devices announced too late.
     pub late: u32,
     /// The turns of its CPUs.
@@ -124,23 +133,15 @@ pub fn run(workspace: &Workspace, image: &Image, options: &RunOptions<'_>) -> Re
     let system = &image.manifest.system;
     let rings = Rings::of(&image.programs.kernel);
     let look = LazyCell::new(|| Look::new(system, &image.programs));
-    let clock = options.until.and_then(|_| look.as_ref().ok()?.clock().ok());
-    let quiet = Cell::new(0);
-    let is_enough = |memory: &GuestMemory, had_turn: &dyn Fn() -> bool| {
+    let the_look = || look.as_ref().ok();
+    let is_visited = options.is_visited || options.stimuli.are_any();
+    let watched = Ends::new(system, &the_look, &options.vital, options.until, is_visited);
+    let ends = |memory: &GuestMemory, had_turn: &dyn Fn() -> bool| {
         if let Some(watch) = options.watch {
             watch(&|| rings.as_ref().ok()?.trace(memory).ok());
         }
-        let Some(until) = options.until else { return false };
-        let recorded = || rings.as_ref().ok()?.latest(memory);
-        if recorded().is_some_and(|latest| latest > until) {
-            return true;
-        }
-        // Records come when something happens, and not at each level: the kernel knows more of time.
-        let Some((latest, next)) = clock.as_ref().and_then(|clock| clock.read(memory)) else { return false };
-        let is_quiet = latest > 0 && next.is_some_and(|next| next > until) && !options.stimuli.are_any();
-        // A host that is busy may give the emulator no CPU between two looks.
-        quiet.set(if is_quiet { quiet.get() + u32::from(had_turn()) } else { 0 });
-        latest > until || quiet.get() > QUIET
+        let recorded = options.until.and_then(|_| rings.as_ref().ok()?.latest(memory));
+        watched.reached(memory, recorded, had_turn)
     };
     let mut arguments = options.arguments.clone();
     if let Some(path) = image.stream() {
@@ -160,7 +161,7 @@ pub fn run(workspace: &Workspace, image: &Image, options: &RunOptions<'_>) -> Re
         is_patient: options.is_patient,
         echo: options.echo,
         apart: false,
-        is_enough: &is_enough,
+        ends: &ends,
         arguments: &arguments,
         stimuli: options.stimuli.clone(),
     })?;
@@ -179,10 +180,18 @@ pub fn run(workspace: &Workspace, image: &Image, options: &RunOptions<'_>) -> Re
     if !reached.is_empty() {
         bail!("tables of translations are not what the manifest says:\n  {}", reached.join("\n  "));
     }
+    let vital = match outcome.ended_by {
+        Some(EndedBy::Vital(place)) => options.vital.get(place).cloned(),
+        _ => None,
+    };
+    let whole = rings.and_then(|rings| rings.trace(&outcome.memory));
     // The host ends a run a little later than it was asked to.
-    let until = options.until.filter(|_| outcome.code.is_none()).unwrap_or(u64::MAX);
+    let until = match (&vital, &whole) {
+        (Some(vital), Ok(trace)) => vital.ended_at(trace).unwrap_or(u64::MAX),
+        _ => options.until.filter(|_| outcome.code.is_none()).unwrap_or(u64::MAX),
+    };
     let mut after = Vec::new();
-    let trace = rings.and_then(|rings| rings.trace(&outcome.memory)).map(|mut trace| {
+    let trace = whole.map(|mut trace| {
         after.extend(trace.records.iter().filter(|record| record.time > until));
         trace.records.retain(|record| record.time <= until);
         trace
@@ -192,7 +201,8 @@ pub fn run(workspace: &Workspace, image: &Image, options: &RunOptions<'_>) -> Re
         let look = look.as_ref().map_err(|error| anyhow!("{error:#}"))?;
         Ok(Counts::of(&look.see(&outcome.memory, &[])?, system).at(until, &after))
     });
-    Ok(Run { outcome, late, trace, counts, turns: Turns::of(system, Some(options.quantum)), away: Vec::new() })
+    let has_limit = options.until.is_some();
+    Ok(Run { outcome, vital, has_limit, late, trace, counts, turns: Turns::of(system, Some(options.quantum)), away: Vec::new() })
 }
 
 /// What QEMU is told of the board's devices that the system has, and that are not always there. An option that several of them need is given once. The files
@@ -245,6 +255,43 @@ fn late_completions(system: &Resolved, outcome: &Outcome) -> Result<u32> {
     Ok(late)
 }
 
+/// How a run ended, in words, if there is anything to say of it; and of which kind of problem that is, if it is one.
+#[must_use]
+pub fn end_words(image: &Image, run: &Run, watch: &Watch<'_>) -> (Option<Cause>, String) {
+    let system = &image.manifest.system;
+    let outcome = &run.outcome;
+    let bad = |cause, words: &str| (Some(cause), words.to_owned());
+    let panicked = outcome.console.contains("kernel panic");
+    match (outcome.code, outcome.ended_by, &run.vital) {
+        // A board that was reset ends QEMU as if all were well.
+        (Some(0), ..) if system.panic == Panic::Reset && panicked => {
+            bad(Cause::ExitCode, "the kernel panicked and reset the board")
+        }
+        (Some(0), ..) => (None, String::new()),
+        (Some(code), ..) => bad(Cause::ExitCode, &format!("the system ended with code {code}")),
+        (None, Some(EndedBy::Enough), _) => {
+            (None, "the run ended here, as asked; the system did not end itself".to_owned())
+        }
+        (None, Some(EndedBy::Still), _) if panicked => bad(Cause::ExitCode, "the kernel panicked and stays where it is"),
+        (None, Some(EndedBy::Still), _) => {
+            let words = report::nothing_left(system, watch);
+            let are_done = run.counts.as_ref().and_then(|counts| counts.as_ref().ok()).is_some_and(Counts::are_done);
+            ((!run.has_limit && !are_done).then_some(Cause::NotEnded), words)
+        }
+        (None, Some(EndedBy::Vital(_)), Some(vital)) => {
+            ((vital.why == Why::Shutdown).then_some(Cause::NotEnded), vital.words(system))
+        }
+        (None, Some(EndedBy::User), _) => bad(Cause::NotEnded, "the run was interrupted"),
+        (None, ..) => {
+            let took = outcome.took.as_secs();
+            let words = format!(
+                "the system did not end within {took} s of the host; `--seconds` gives it more, `--for` ends it on time"
+            );
+            bad(Cause::NotEnded, &words)
+        }
+    }
+}
+
 /// Prints faults, the table of tasks and what is wrong, which is returned, too. `say` prints what is no error.
 pub fn print_outcome(image: &Image, run: &Run, say: &dyn Fn(&str)) -> Vec<Problem> {
     let system = &image.manifest.system;
@@ -253,22 +300,12 @@ pub fn print_outcome(image: &Image, run: &Run, say: &dyn Fn(&str)) -> Vec<Proble
         eprintln!("{} {text}", report::red("error:"));
         problems.push(Problem { cause, text });
     };
-    match (run.outcome.code, run.outcome.ended_by) {
-        // A board that was reset ends QEMU as if all were well.
-        (Some(0), _) if system.panic == Panic::Reset && run.outcome.console.contains("kernel panic") => {
-            bad(Cause::ExitCode, "the kernel panicked and reset the board".into());
-        }
-        (Some(0), _) => {}
-        (Some(code), _) => bad(Cause::ExitCode, format!("the system ended with code {code}")),
-        (None, Some(EndedBy::Enough)) => say("the run ended here, as asked; the system did not end itself"),
-        (None, Some(EndedBy::User)) => bad(Cause::NotEnded, "the run was interrupted".into()),
-        (None, _) => bad(
-            Cause::NotEnded,
-            format!(
-                "the system did not end within {} s of the host; `--seconds` gives it more, `--for` ends it on time",
-                run.outcome.took.as_secs()
-            ),
-        ),
+    let none = Trace::default();
+    let watch = run.watch(run.trace.as_ref().unwrap_or(&none), system);
+    match end_words(image, run, &watch) {
+        (None, words) if words.is_empty() => {}
+        (None, words) => say(&words),
+        (Some(cause), words) => bad(cause, words),
     }
     if run.outcome.code != Some(0) {
         for line in report::kernel_addresses(&run.outcome.console, &image.programs.kernel) {
@@ -285,7 +322,7 @@ pub fn print_outcome(image: &Image, run: &Run, say: &dyn Fn(&str)) -> Vec<Proble
         (Ok(trace), _) => trace,
         (Err(_), Level::Off) => {
             say("no trace, as the manifest asks: what the kernel has counted is all that is known");
-            &Trace::default()
+            &none
         }
         (Err(error), _) => {
             bad(Cause::NoTrace, format!("no trace: {error:#}"));
@@ -295,13 +332,12 @@ pub fn print_outcome(image: &Image, run: &Run, say: &dyn Fn(&str)) -> Vec<Proble
     for fault in report::faults(trace, image) {
         eprintln!("{}", report::red(&fault));
     }
-    let watch = run.watch(trace, system);
     say(&report::task_table(&run.counted(trace, system), system, &watch));
     if trace.exit_code().is_some() {
         for error in report::unbalanced(trace) {
             bad(Cause::Accounts, error);
         }
-    } else if run.outcome.ended_by != Some(EndedBy::Enough) && !trace.records.is_empty() {
+    } else if matches!(run.outcome.ended_by, Some(EndedBy::Limit | EndedBy::User)) && !trace.records.is_empty() {
         eprintln!("what happened last:");
         for record in &trace.records[trace.records.len().saturating_sub(LAST)..] {
             eprintln!("{}", describe(record, system));
@@ -353,6 +389,14 @@ pub fn answer(image: &Image, run: &Run, problems: Vec<Problem>) -> RunAnswer {
         },
         ended_at: trace.records.last().map_or(0, |record| record.time),
         exit: run.outcome.code.map(i64::from),
+        ended_by: match run.outcome.ended_by {
+            None => answers::EndedBy::Itself,
+            Some(EndedBy::Enough) => answers::EndedBy::Limit,
+            Some(EndedBy::Still) => answers::EndedBy::NothingLeft,
+            Some(EndedBy::Vital(_)) => answers::EndedBy::TaskEnded,
+            Some(EndedBy::Limit) => answers::EndedBy::HostLimit,
+            Some(EndedBy::User) => answers::EndedBy::Interrupt,
+        },
         traps: None,
         lost_records: trace.lost,
         verdict: answers::VerdictAnswer { good: problems.is_empty(), problems },

@@ -304,10 +304,11 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Where it lies in `whole`, the memory of the variable that it is part of: offset and length.
+    /// The value as a variable of its own, if `whole` is the memory of the variable that it is part of.
     #[must_use]
-    pub fn place_in(&self, whole: &[u8]) -> (usize, usize) {
-        (self.bytes.as_ptr().addr().wrapping_sub(whole.as_ptr().addr()), self.bytes.len())
+    pub fn static_in(&self, of: Static, whole: &[u8]) -> Static {
+        let offset = self.bytes.as_ptr().addr().wrapping_sub(whole.as_ptr().addr());
+        Static { address: of.address + offset as u64, bytes: self.bytes.len(), kind: self.kind }
     }
 
     /// The element of an array.

@@ -12,7 +12,7 @@ use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use fusee_manifest::Profile;
 
-use fusee_host::qemu::{self, GuestMemory, Setup, Stimuli};
+use fusee_host::qemu::{self, EndedBy, GuestMemory, Setup, Stimuli};
 use fusee_host::system::{Image, Workspace, device_arguments};
 use fusee_host::toolchain;
 use fusee_host::turns::{self, Turns};
@@ -86,7 +86,7 @@ pub fn under<T>(
                 is_patient: false,
                 echo,
                 apart: true,
-                is_enough: &|_: &GuestMemory, _: &dyn Fn() -> bool| done.load(Ordering::Relaxed),
+                ends: &|_: &GuestMemory, _: &dyn Fn() -> bool| done.load(Ordering::Relaxed).then_some(EndedBy::Enough),
                 arguments: &arguments,
                 stimuli: Stimuli::default(),
             });

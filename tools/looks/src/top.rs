@@ -22,6 +22,7 @@ use fusee_host::report;
 use fusee_host::system::{self, RunOptions, Workspace};
 use fusee_host::table::Table;
 use fusee_host::turns::Turns;
+use fusee_host::vital::Vital;
 use fusee_host::words;
 use fusee_tool::command::SystemArguments;
 use fusee_tool::{simulate, stream};
@@ -39,6 +40,9 @@ pub struct TopArguments {
     /// Virtual time after which the run is ended, which is none.
     #[arg(long = "for", value_parser = simulate::time, conflicts_with = "stream")]
     limit: Option<Time>,
+    /// Go on when a `hard` task has ended, or the last task that may shut the system down.
+    #[arg(long)]
+    keep_going: bool,
     /// Listen to a board that sends its trace, in place of a run: a port, or a file of what has come.
     #[arg(long, value_name = "FILE|PORT", value_hint = ValueHint::FilePath)]
     stream: Option<PathBuf>,
@@ -73,16 +77,26 @@ fn run(arguments: &TopArguments, install: bool) -> Result<bool> {
         quantum: Turns::of(system, None).quantum,
         until: arguments.limit.map(|limit| limit.0),
         watch: Some(&watch),
+        vital: match arguments.keep_going {
+            true => Vec::new(),
+            false => Vital::of(system, image.manifest.expectations.as_ref(), arguments.limit.is_some()),
+        },
         ..RunOptions::quiet(LIMIT)
     };
     let run = system::run(&workspace, &image, &options)?;
     let trace = run.trace.as_ref().ok().context("the system keeps no trace: set `trace` under `[system]`")?;
     screen.end(trace);
-    let code = run.outcome.code;
-    if let Some(code) = code.filter(|code| *code != 0) {
-        eprintln!("{} the system ended with code {code}; `cargo xtask run` says more", report::red("error:"));
+    let seen = run.watch(trace, system);
+    let (cause, words) = system::end_words(&image, &run, &seen);
+    if cause.is_none() && !words.is_empty() {
+        words::say(&words);
     }
-    Ok(code.is_none_or(|code| code == 0))
+    let bad = cause.map(|_| words).into_iter().chain(seen.verdict(image.manifest.expectations.as_ref()).ends);
+    let bad: Vec<String> = bad.collect();
+    for words in &bad {
+        eprintln!("{} {words}; `cargo xtask run` says more", report::red("error:"));
+    }
+    Ok(bad.is_empty())
 }
 
 /// The newest records of a kernel that goes on writing, of which some may be cut or not there yet.

@@ -265,6 +265,12 @@ impl DeviceKind {
         }
     }
 
+    /// Whether the device may raise its line by itself. Serial lines and general purpose lines do that only for somebody outside the board.
+    #[must_use]
+    pub fn acts_alone(self) -> bool {
+        !matches!(self, DeviceKind::Pl011 | DeviceKind::Cadence | DeviceKind::Pl061)
+    }
+
     /// Whether the device reads and writes memory by addresses that its driver chooses. Unless an SMMU translates them
     /// ([`BoardDevice::stream`]), the driver of such a device reaches all memory.
     #[must_use]

@@ -41,5 +41,5 @@ pub mod workload;
 
 pub use actor::{Part, Program, RECEIVED, Reply, Request, Until};
 pub use overheads::Overheads;
-pub use run::{Checks, First, Report, Simulation, SimulationError};
+pub use run::{Checks, EndedBy, First, Report, Simulation, SimulationError};
 pub use system::{Options, simulate, simulate_observed, simulate_with, unmodelled};

@@ -86,6 +86,19 @@ pub enum First {
     Tasks,
 }
 
+/// What ended a simulation.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum EndedBy {
+    /// The system.
+    Itself,
+    /// The limit on time.
+    Limit,
+    /// Nothing could happen any more.
+    NothingLeft,
+    /// All tasks of the list in this place of [`Simulation::with_vital`] had ended.
+    Vital(usize),
+}
+
 /// What came out.
 #[derive(Clone, Debug)]
 pub struct Report {
@@ -93,6 +106,8 @@ pub struct Report {
     pub records: Vec<Record>,
     /// Exit code, if the system ended itself.
     pub exit: Option<u32>,
+    /// What ended the simulation.
+    pub ended_by: EndedBy,
     /// When the simulation ended.
     pub ended_at: u64,
     /// Completions of the device announced too late.
@@ -161,6 +176,8 @@ pub struct Simulation {
     faults: Vec<(u64, ThreadId)>,
     /// From which instants on devices misbehave, earliest first.
     mishaps: VecDeque<Mishap>,
+    /// Tasks whose end ends the simulation: that of the last of each list.
+    vital: Vec<Vec<ThreadId>>,
     /// When the kernel's lock is free again.
     lock: u64,
     longest_wait: u64,
@@ -188,6 +205,7 @@ impl Simulation {
             first: First::default(),
             faults: Vec::new(),
             mishaps: VecDeque::new(),
+            vital: Vec::new(),
             lock: 0,
             longest_wait: 0,
             traps: 0,
@@ -254,6 +272,14 @@ impl Simulation {
         self
     }
 
+    /// Ends the simulation once all tasks of one of these lists have ended.
+    #[must_use]
+    pub fn with_vital(mut self, vital: &[Vec<usize>]) -> Simulation {
+        let threads = |tasks: &Vec<usize>| tasks.iter().filter_map(|task| ThreadId::new(*task)).collect();
+        self.vital = vital.iter().map(threads).collect();
+        self
+    }
+
     /// Runs until the system ends itself, at the latest until `limit` nanoseconds. With an `observer`, that one
     /// sees each record of the trace, and none is kept.
     ///
@@ -268,16 +294,24 @@ impl Simulation {
             self.apply(cpu, outcome)?;
         }
         let mut instants: u64 = 0;
+        let mut ended_by = EndedBy::Itself;
         while self.board.ended.is_none() {
             self.settle_instant()?;
             instants += 1;
             self.check_instant(instants)?;
             self.show(&mut observer);
             let next = self.next_instant();
-            if self.board.ended.is_some() || next > limit || next == u64::MAX {
-                break;
-            }
-            self.board.now = next;
+            ended_by = match self.vital_end() {
+                _ if self.board.ended.is_some() => EndedBy::Itself,
+                Some(vital) => EndedBy::Vital(vital),
+                None if next == u64::MAX => EndedBy::NothingLeft,
+                None if next > limit => EndedBy::Limit,
+                None => {
+                    self.board.now = next;
+                    continue;
+                }
+            };
+            break;
         }
         self.show(&mut observer);
         let commands = self.board.commands();
@@ -285,6 +319,7 @@ impl Simulation {
         let reservations = (0..self.actors.len()).filter_map(ReservationId::new);
         Ok(Report {
             exit: self.board.ended,
+            ended_by,
             ended_at: self.board.now,
             late_completions: self.board.late_completions(),
             commands,
@@ -300,6 +335,12 @@ impl Simulation {
             debts: reservations.map(|reservation| self.kernel.reservation(reservation).account().debt.0).collect(),
             results: self.actors.into_iter().map(|actor| actor.results).collect(),
         })
+    }
+
+    /// The list of vital tasks that have all ended, if there is one.
+    fn vital_end(&self) -> Option<usize> {
+        let has_ended = |thread: &ThreadId| self.kernel.thread(*thread).state() == State::Stopped;
+        self.vital.iter().position(|threads| threads.iter().all(has_ended))
     }
 
     /// Lets the observer see the records since the last time.

@@ -91,6 +91,8 @@ pub struct Options {
     pub mishaps: Vec<Mishap>,
     /// Whether scripted tasks look at their device until it is done, in place of waiting to be told.
     pub polls: bool,
+    /// Tasks, by index, whose end ends the simulation: that of the last of each list.
+    pub vital: Vec<Vec<usize>>,
 }
 
 /// Simulates the system of `manifest` until it ends itself, at the latest until `limit` nanoseconds.
@@ -139,7 +141,8 @@ fn prepare(manifest: &Manifest, options: &Options) -> Result<Simulation, Error> 
         .with_planted(options.planted)
         .with_faults(&options.faults)
         .with_mishaps(&options.mishaps)
-        .with_polling(options.polls))
+        .with_polling(options.polls)
+        .with_vital(&options.vital))
 }
 
 /// Tasks with a program for which nothing else stands: no script, no model, and they neither serve nor drive. Here they end at once.

@@ -1,0 +1,151 @@
+//! Ends of a run whose system does not end itself, seen in its memory while it runs: nothing can happen any more, a vital task has ended, or
+//! virtual time is up.
+//!
+//! # When nothing can happen any more
+//!
+//! Each CPU of the kernel is idle with no timer set, each accelerator has done all that was submitted to it, and no other device of the board may raise its
+//! line by itself for a task that is alive. A kernel that has panicked and stays does nothing, either. The memory is written while it is read, so all of
+//! that must be seen again and again, and the emulator must have had a CPU in between.
+//!
+//! A device of the board that may raise its line keeps a run going: its registers are not read, because that may change them.
+//!
+//! Not here: which tasks are vital (`vital`), how an emulator is ended (`qemu`).
+
+use std::cell::{Cell, OnceCell};
+
+use fusee_abi::call::rights;
+use fusee_abi::image::kind;
+use fusee_accel_contract as contract;
+use fusee_accel_contract::EngineIndex;
+use fusee_manifest::{Device, Resolved};
+
+use crate::look::{Look, Pulse};
+use crate::qemu::{EndedBy, GuestMemory};
+use crate::vital::Vital;
+
+/// Looks in a row, some 20 ms of the host apart, that must see the same before a system counts as one that stands still.
+const QUIET: u32 = 25;
+
+/// Looks before a system is read by the names of its objects, which takes the host a while: many systems have ended by then.
+const FIRST: u32 = 8;
+
+/// What ends a run before its system does.
+pub struct Ends<'a> {
+    system: &'a Resolved,
+    look: &'a dyn Fn() -> Option<&'a Look<'a>>,
+    pulse: OnceCell<Option<Pulse<'a>>>,
+    vital: &'a [Vital],
+    /// Virtual nanoseconds after which the run is ended.
+    until: Option<u64>,
+    /// Whether something may come from outside: then a system that stands still may go on.
+    is_visited: bool,
+    /// Tasks that a device of the board may wake, by its line.
+    woken: Vec<usize>,
+    looks: Cell<u32>,
+    quiet: Cell<u32>,
+    seen_at: Cell<u64>,
+}
+
+impl<'a> Ends<'a> {
+    /// Those of one run. `look` is asked once the run has lasted for some looks, as it takes time to make.
+    pub fn new(
+        system: &'a Resolved,
+        look: &'a dyn Fn() -> Option<&'a Look<'a>>,
+        vital: &'a [Vital],
+        until: Option<u64>,
+        is_visited: bool,
+    ) -> Self {
+        let (looks, quiet, seen_at, pulse) = (Cell::new(0), Cell::new(0), Cell::new(0), OnceCell::new());
+        Ends { system, look, pulse, vital, until, is_visited, woken: woken(system), looks, quiet, seen_at }
+    }
+
+    /// Looks once: why the run ends here, if it does. `recorded` is the instant of the latest record; `had_turn` says whether the emulator has had a CPU since
+    /// it was asked last.
+    pub fn reached(&self, memory: &GuestMemory, recorded: Option<u64>, had_turn: &dyn Fn() -> bool) -> Option<EndedBy> {
+        let until = self.until.unwrap_or(u64::MAX);
+        if recorded.is_some_and(|latest| latest > until) {
+            return Some(EndedBy::Enough);
+        }
+        self.looks.set(self.looks.get().saturating_add(1));
+        if self.until.is_none() && self.looks.get() < FIRST {
+            return None;
+        }
+        let pulse = self.pulse.get_or_init(|| (self.look)()?.pulse().ok()).as_ref()?;
+        let ended = |vital: &Vital| vital.tasks.iter().all(|task| pulse.has_ended(memory, *task) == Some(true));
+        if let Some(vital) = self.vital.iter().position(ended) {
+            return Some(EndedBy::Vital(vital));
+        }
+        // Records come when something happens, and not at each level: the kernel knows more of time.
+        let (latest, next) = pulse.read(memory)?;
+        if latest > until {
+            return Some(EndedBy::Enough);
+        }
+        let has_panicked = pulse.has_panicked(memory)?;
+        let is_quiet = !self.is_visited
+            && latest > 0
+            && (has_panicked || next.is_some_and(|next| next > until || next == u64::MAX) && self.accelerators_rest(memory));
+        // What changes between two looks is no rest. A host that is busy may give the emulator no CPU between them.
+        let goes_on = self.seen_at.replace(latest) != latest;
+        self.quiet.set(if is_quiet && !goes_on { self.quiet.get() + u32::from(had_turn()) } else { 0 });
+        if self.quiet.get() <= QUIET {
+            return None;
+        }
+        let may_be_woken = self.woken.iter().any(|task| pulse.has_ended(memory, *task) != Some(true));
+        match (has_panicked, may_be_woken, self.until) {
+            (true, ..) | (false, false, _) => Some(EndedBy::Still),
+            // Its next timer is behind the end of the run.
+            (false, true, Some(_)) => Some(EndedBy::Enough),
+            (false, true, None) => None,
+        }
+    }
+
+    /// Whether no accelerator has anything to do.
+    fn accelerators_rest(&self, memory: &GuestMemory) -> bool {
+        self.system.devices.iter().all(|device| device.processor.is_some() || rests(device, memory).unwrap_or(false))
+    }
+}
+
+/// Whether an accelerator of the device model has done all that was submitted to it, resets included. `None`: its pages cannot be read.
+fn rests(device: &Device, memory: &GuestMemory) -> Option<bool> {
+    let word = |at: u64| Some(u32::from_le_bytes(memory.read(at, 4).ok()?.try_into().ok()?));
+    for engine in EngineIndex::ALL.into_iter().filter(|engine| device.copy_engines.include(*engine)) {
+        for context in 0..device.size.number() {
+            let submitted = device.doorbells + contract::doorbell_page(engine, context) + contract::DOORBELL_SUBMITTED;
+            let [seen, retired] = [contract::status_seen(engine, context), contract::status_retired(engine, context)]
+                .map(|word| device.status + word);
+            let [asked, reset] =
+                [contract::control_reset_request(context, engine), contract::control_reset_done(context, engine)]
+                    .map(|word| device.control + word);
+            if !contract::is_idle(word(submitted)?, word(seen)?, word(retired)?) || word(asked)? != word(reset)? {
+                return Some(false);
+            }
+        }
+    }
+    Some(true)
+}
+
+/// Tasks that a device of the board may wake by itself, with nobody outside: by a line that is not known to be one of a device that cannot.
+fn woken(system: &Resolved) -> Vec<usize> {
+    let of_model = |line: u32| system.devices.iter().any(|device| device.processor.is_none() && device.line == line);
+    let acts = |line: u32| {
+        let mut named = system.board.devices.values().filter(|device| device.line == Some(line)).peekable();
+        !of_model(line) && (named.peek().is_none() || named.any(|device| device.kind.acts_alone()))
+    };
+    let mut tasks = Vec::new();
+    for (index, (_, interrupt)) in system.interrupts.iter().enumerate().filter(|(_, (_, one))| acts(one.line)) {
+        let waits = system.handles.iter().filter(|handle| {
+            (handle.kind == kind::INTERRUPT && handle.object as usize == index)
+                || (handle.kind == kind::NOTIFICATION
+                    && handle.object == interrupt.notification
+                    && handle.rights & rights::WAIT != 0)
+        });
+        for handle in waits {
+            // A handle that may be passed on may be with any task.
+            let is_passed_on = handle.rights & rights::GRANT != 0;
+            tasks.extend(if is_passed_on { 0..system.tasks.len() } else { handle.task as usize..handle.task as usize + 1 });
+        }
+    }
+    // A processor beside the kernel's has a program of its own.
+    tasks.extend(system.devices.iter().filter(|device| device.processor.is_some()).map(|device| device.driver));
+    tasks
+}

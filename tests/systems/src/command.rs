@@ -64,6 +64,9 @@ pub fn main() -> ExitCode {
         return fuzz::compile();
     }
     if std::env::var_os(AS_TOOL).is_some() {
+        if std::env::args().nth(1).is_some_and(|name| fusee_tester::command::has(&name)) {
+            return fusee_tester::command::main();
+        }
         return fusee_research::command::tool();
     }
     let arguments = Options::parse();
@@ -105,7 +108,7 @@ fn run(arguments: &Options) -> Result<bool> {
         return Ok(true);
     }
     if let Some(path) = &arguments.junit {
-        queue::write_junit(path, &done)?;
+        queue::write_junit(path, "fusee", &done)?;
     }
     if arguments.times {
         let picture = times::picture_path(&context.fusee().target);

@@ -7,16 +7,18 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use fusee_abi::trace::{Event, Ledger, Level, Record};
+use fusee_abi::trace::{Ledger, Level};
 use fusee_exports::audit::audit;
 use fusee_kernel_core::limits;
-use fusee_manifest::trace::{self, Places, Trace};
+use fusee_manifest::trace::Trace;
 use fusee_manifest::{Manifest, Profile, Variant};
 use fusee_simulator::metrics::Metrics;
+use fusee_tester::expected::difference;
+use fusee_tester::golden;
 
 use crate::case::Found;
 use crate::known;
-use crate::target::{self, difference};
+use crate::target;
 use fusee_host::build::Programs;
 use fusee_host::system::{self, Image, RunOptions, Workspace};
 use fusee_host::turns;
@@ -30,9 +32,6 @@ const LIMIT: u64 = 10_000_000_000;
 const QUANTUM: u32 = 10;
 /// The turn of a CPU without others, virtual microseconds.
 const ALONE: u32 = 2_000;
-/// Half a cell: events up to here before the first release belong to its cell.
-const HALF_CELL: u64 = 500_000;
-
 /// What the ledgers of a run say of jobs: complete, late, skipped.
 fn counts(trace: &Trace) -> Vec<((u16, u16), u64)> {
     let counted = [Ledger::Jobs, Ledger::Misses, Ledger::Skipped].map(|ledger| ledger as u16);
@@ -162,27 +161,9 @@ impl Case {
     }
 
     fn canonical(&self, trace: &Trace, who: &str, problems: &mut Vec<String>) -> String {
-        let system = &self.manifest.system;
-        let places = self.manifest.expectations.as_ref().map_or(Places::Left, |expected| expected.places);
-        let scripted = |thread: u16| {
-            let task = usize::from(thread).checked_sub(1).and_then(|index| system.tasks.get(index));
-            task.is_some_and(|task| !task.script.is_empty())
-        };
-        let start = system.start.saturating_sub(HALF_CELL);
-        // What else happens at the instant of the shutdown may come before or after it.
-        let ended = trace.records.iter().find(|record| record.event == Event::Shutdown as u8);
-        let end = ended.map_or(u64::MAX, |record| (record.time / trace::GRID * trace::GRID).saturating_sub(HALF_CELL));
-        let is_log = |record: &Record| record.event == Event::Log as u8;
-        let compared =
-            |record: &&Record| (start..end).contains(&record.time) && (is_log(record) || scripted(record.thread));
-        let kept = trace.records.iter().filter(compared);
-        match trace::canonical(&Trace::from_records(kept.copied().collect()), system, places) {
-            Ok(text) => text,
-            Err(off) => {
-                let what = trace::describe(&off.record, system);
-                problems.push(format!("{who}: off the grid by {} ns at {} ns: {what}", off.by, off.record.time));
-                String::new()
-            }
-        }
+        golden::canonical(&self.manifest, trace).unwrap_or_else(|off| {
+            problems.push(format!("{who}: {off}"));
+            String::new()
+        })
     }
 }

@@ -2,8 +2,6 @@
 //!
 //! ```text
 //! list           the list of all checks
-//! queue          one queue of all checks
-//! case           one check: its name, its needs, and how it runs
 //! context        compilers, emulators, boards, and programs that are built once
 //! known          results by content
 //! times          where the time goes
@@ -17,6 +15,7 @@
 //! cards          boards that start from cards
 //! demo, vision   the demo and the stabilised video
 //! dump, gdb      whether the right lines are named
+//! endings        runs whose systems do not end themselves
 //! errata         instructions that some CPUs get wrong
 //! isolation      translation tables, and what a task can reach
 //! kernels        times of GPU kernels
@@ -35,7 +34,8 @@
 //! structure      what must stay true of the tree
 //! ```
 //!
-//! Not here: random systems and measurements (`research`), which are called from here.
+//! Not here: the queue of checks, and the comparison of a run with the table `[test]`, which projects have, too (`tools/tester`); random systems and measurements
+//! (`research`). Both are called from here.
 #![forbid(unsafe_code)]
 // The library of a program: its documentation is for those who change it.
 #![allow(rustdoc::private_intra_doc_links)]
@@ -45,7 +45,6 @@ pub mod boards;
 pub mod boot;
 pub mod browser;
 pub mod cards;
-pub mod case;
 pub mod combinations;
 pub mod command;
 pub mod configurations;
@@ -54,6 +53,7 @@ pub mod context;
 pub mod demo;
 pub mod docs;
 pub mod dump;
+pub mod endings;
 pub mod errata;
 pub mod gdb;
 pub mod hosts;
@@ -66,7 +66,6 @@ pub mod markdown;
 pub mod messages;
 pub mod own_kernels;
 pub mod own_project;
-pub mod queue;
 pub mod readme;
 pub mod refusal;
 pub mod resolution;
@@ -81,3 +80,4 @@ pub mod turns;
 pub mod vision;
 
 pub use command::{AS_TOOL, main};
+pub use fusee_tester::{case, queue};

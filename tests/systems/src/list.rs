@@ -17,7 +17,7 @@ use crate::case::{Case, Found, Kind, Needs};
 use crate::context::{Context, Group};
 use crate::target::run_case;
 use crate::{
-    arrows, boards, boot, browser, cards, combinations, configurations, conformance, demo, docs, dump, errata, gdb,
+    arrows, boards, boot, browser, cards, combinations, configurations, conformance, demo, docs, dump, endings, errata, gdb,
     hosts, house, isolation, kernels, messages, own_kernels, own_project, readme, refusal, resolution, runs, schemas,
     stream, structure, target, times, turns, vision,
 };
@@ -462,6 +462,9 @@ fn own(context: &Arc<Context>, cases: &mut Vec<Case>) -> Result<()> {
     let name = format!("own::{}", runs::CHECK);
     let workspace = context.workspace(&name);
     cases.push(Case::new(name, Kind::Det, move || runs::check(&workspace)));
+    let name = format!("own::{}", endings::CHECK);
+    let workspace = context.workspace(&name);
+    cases.push(Case::of(name, Kind::Det, move || endings::check(&workspace)).needs(Needs::Cores));
     let name = format!("own::{}", stream::CHECK);
     let workspace = context.workspace(&name);
     cases.push(Case::of(name, Kind::Par, move || stream::check(&workspace)).needs(Needs::Cores));

@@ -68,6 +68,8 @@ pub fn check(fusee: &Project) -> Result<Vec<String>> {
         expect(&mut problems, &own(&folder, &[command])?, 0, &[words]);
     }
 
+    problems.extend(tested(&folder)?);
+
     // A program that is there already, and the same for a kernel of another version.
     let path = find(&project.target, "one/aarch64-unknown-none/release/hello")?.context("where is the program?")?;
     let text = std::fs::read_to_string(folder.join(MANIFEST))?;
@@ -86,6 +88,52 @@ pub fn check(fusee: &Project) -> Result<Vec<String>> {
     if problems.is_empty() {
         std::fs::remove_dir_all(place)?;
     }
+    Ok(problems)
+}
+
+/// A system of scripts for which nothing is expected but a golden trace.
+const SCRIPTED: &str = "[system]\nname = \"scripted\"\nboard = \"virt\"\ncpus = 1\nstart = \"10ms\"\n[tasks.one]\nscript = [\"burn 1ms\", \
+                        \"sleep 5ms\", \"shutdown\"]\nhandles = { system = \"system: shutdown\" }\n[test]\nprofiles = [\"det\", \"par\"]\n";
+
+/// Tests the project as its owner would: all, one that fails, and a golden trace.
+fn tested(folder: &Path) -> Result<Vec<String>> {
+    let mut problems = Vec::new();
+    let junit = folder.join("junit.xml");
+    let test = |arguments: &[&str]| own(folder, &[&["test", "--no-install", "--junit", "junit.xml"], arguments].concat());
+    // Each with how many tests there are and fail, by a parser that is not ours; then a part of the words.
+    let mut expect = |arguments: &[&str], counts: (u64, u64), words: &[&str]| {
+        let ran = test(arguments)?;
+        let text = std::fs::read(&junit).with_context(|| format!("no JUnit:\n{}", ran.all()))?;
+        let read = junit_parser::from_reader(std::io::Cursor::new(text))?;
+        let missing: Vec<&&str> = words.iter().filter(|words| !ran.all().contains(**words)).collect();
+        if (read.tests, read.failures) != counts || (ran.status == 0) != (counts.1 == 0) || !missing.is_empty() {
+            let counted = (read.tests, read.failures);
+            problems.push(format!("{arguments:?}: {counted:?}, {}, without {missing:?}:\n{}", ran.status, ran.all()));
+        }
+        std::fs::remove_file(&junit)?;
+        anyhow::Ok(())
+    };
+    expect(&[], (2, 0), &["host::cargo test: 1 passed", "test det::system"])?;
+    let system = std::fs::read_to_string(folder.join(MANIFEST))?;
+    let tests = folder.join("tests");
+    std::fs::create_dir_all(&tests)?;
+    std::fs::write(tests.join("silent.toml"), format!("{system}console = [\"a line that never comes\"]\n"))?;
+    std::fs::write(tests.join("panics.toml"), system.replace("work_us = 500", "work_us = 5000"))?;
+    std::fs::write(tests.join("scripted.toml"), SCRIPTED)?;
+    std::fs::write(tests.join("empty.toml"), SCRIPTED.split("[test]").next().unwrap_or_default())?;
+    expect(&["silent"], (1, 1), &["the console shows the line `a line that never comes` 0 times, not 1"])?;
+    expect(&["panics"], (1, 1), &["hard task `beat` missed"])?;
+    expect(&["empty"], (1, 1), &["tests/empty.toml has no table `[test]`"])?;
+    expect(&["det::tests/scripted", "--bless"], (1, 0), &[])?;
+    ensure!(tests.join("scripted.trace").exists(), "`--bless` writes no golden trace");
+    expect(&["scripted", "--board", "virt-gicv2", "--board", "virt"], (4, 0), &["det::virt-gicv2::tests/scripted"])?;
+    std::fs::write(tests.join("scripted.toml"), SCRIPTED.replace("burn 1ms", "burn 2ms"))?;
+    expect(&["scripted"], (2, 1), &["scripted.trace (-) differ; `--bless` writes it anew"])?;
+    let listed = own(folder, &["test", "--no-install", "--list", "--profile", "par"])?;
+    if !listed.all().contains("par::tests/scripted: test") || listed.all().contains("det::") {
+        problems.push(format!("`--list` names other tests:\n{}", listed.all()));
+    }
+    std::fs::remove_dir_all(tests)?;
     Ok(problems)
 }
 
@@ -130,7 +178,7 @@ fn extend(folder: &Path, root: &Path) -> Result<()> {
         );
         std::fs::write(package.join("Cargo.toml"), text)?;
         let text = format!(
-            "#![no_std]\n#![no_main]\nfusee::entry!(main);\nfn main() {{\n    let _ = fusee::next_job();\n    \
+            "#![cfg_attr(target_os = \"none\", no_std, no_main)]\nfusee::entry!(main);\nfn main() {{\n    let _ = fusee::next_job();\n    \
              fusee::println!(\"this is hello of {name}\");\n    let _ = fusee::next_job();\n}}\n"
         );
         std::fs::write(package.join("src/bin/hello.rs"), text)?;

@@ -96,12 +96,7 @@ budget = "4ms"
 /// # Errors
 /// A run that could not be tried.
 pub fn check(workspace: &Workspace) -> Result<Found> {
-    let folder = workspace.project.kept_in.clone();
-    if folder.exists() {
-        std::fs::remove_dir_all(&folder)?;
-    }
-    std::fs::create_dir_all(&folder)?;
-    let here = Here { root: workspace.root.clone(), folder };
+    let here = Here::of(workspace)?;
     let mut problems = Vec::new();
     for text in [FORGETS, OVERDUE, STOPPED] {
         problems.extend(here.long(text)?);
@@ -115,7 +110,7 @@ pub fn check(workspace: &Workspace) -> Result<Found> {
 }
 
 /// Where runs are made, and all that is kept of them.
-struct Here {
+pub struct Here {
     root: PathBuf,
     folder: PathBuf,
 }
@@ -127,12 +122,48 @@ struct Ended {
 }
 
 impl Here {
+    /// An empty folder of the workspace.
+    ///
+    /// # Errors
+    /// The folder cannot be made.
+    pub fn of(workspace: &Workspace) -> Result<Here> {
+        let folder = workspace.project.kept_in.clone();
+        if folder.exists() {
+            std::fs::remove_dir_all(&folder)?;
+        }
+        std::fs::create_dir_all(&folder)?;
+        Ok(Here { root: workspace.root.clone(), folder })
+    }
+
+    /// The path of the manifest NAME.toml.
+    ///
+    /// # Errors
+    /// It is not UTF-8.
+    pub fn manifest_path(&self, name: &str) -> Result<String> {
+        Ok(self.folder.join(format!("{name}.toml")).to_str().context("not UTF-8")?.to_owned())
+    }
+
+    /// Adds a problem unless a command ends with `code` and prints `words`.
+    ///
+    /// # Errors
+    /// The command does not start.
+    pub fn expect(&self, problems: &mut Vec<String>, arguments: &[&str], code: i32, words: &str) -> Result<()> {
+        let ended = self.run(arguments)?;
+        if ended.code != Some(code) || !ended.text.contains(words) {
+            problems.push(format!("{arguments:?} ends with {:?}, without `{words}`: {}", ended.code, ended.text));
+        }
+        Ok(())
+    }
+
     /// Writes the manifest of a system on one CPU, with `more` keys and tables, to NAME.toml: the path.
-    fn manifest(&self, name: &str, more: &str) -> Result<String> {
-        let path = self.folder.join(format!("{name}.toml"));
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn manifest(&self, name: &str, more: &str) -> Result<String> {
+        let path = self.manifest_path(name)?;
         let text = format!("[system]\nname = \"system\"\nboard = \"virt\"\ncpus = 1\nstart = \"10ms\"\n{more}");
         std::fs::write(&path, text)?;
-        Ok(path.to_str().context("not UTF-8")?.to_owned())
+        Ok(path)
     }
 
     fn command(&self, arguments: &[&str]) -> Result<Command> {
@@ -149,7 +180,11 @@ impl Here {
         finish(self.start(arguments)?)
     }
 
-    fn json(&self, arguments: &[&str]) -> Result<Value> {
+    /// What a command prints as JSON.
+    ///
+    /// # Errors
+    /// It prints something else.
+    pub fn json(&self, arguments: &[&str]) -> Result<Value> {
         let output = self.command(arguments)?.output()?;
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         serde_json::from_slice(&output.stdout).with_context(|| format!("{arguments:?} prints no JSON: {said}"))

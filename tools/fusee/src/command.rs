@@ -40,7 +40,7 @@ enum Command {
     Build(SystemArguments),
     /// Makes the image of a card that a board starts from, or writes such a card.
     Flash(passed::Passed),
-    /// Runs all checks of this repository: format, lints, host tests, systems in QEMU, pages, campaigns.
+    /// Runs all tests of a project: `cargo test`, and each manifest with a table `[test]`. In Fusee's repository, all its checks.
     Test(passed::Passed),
     /// Simulates a system or task sets on the host: the same kernel, scripted tasks, virtual time.
     Simulate(simulate::SimulateArguments),

@@ -7,6 +7,7 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -15,12 +16,14 @@ use fusee_host::project::{MANIFEST, Project};
 use fusee_host::words;
 
 /// The files of a project, as they are in the template's folder.
-const TEMPLATE: [(&str, &str); 6] = [
+const TEMPLATE: [(&str, &str); 8] = [
     ("Cargo.toml", include_str!("../template/Cargo.toml")),
     (".cargo/config.toml", include_str!("../template/.cargo/config.toml")),
     (".gitignore", include_str!("../template/.gitignore")),
     ("README.md", include_str!("../template/README.md")),
     (MANIFEST, include_str!("../template/system.toml")),
+    (".github/workflows/test.yml", include_str!("../template/.github/workflows/test.yml")),
+    (".gitlab-ci.yml", include_str!("../template/.gitlab-ci.yml")),
     ("src/bin/beat.rs", include_str!("../template/src/bin/beat.rs")),
 ];
 /// The template's own name.
@@ -29,6 +32,10 @@ const NAME: &str = "my-system";
 const CRATE: &str = r#"{ path = "../../../userland/fusee" }"#;
 const ALIAS: &str = "\"run --manifest-path ../../../Cargo.toml --package fusee-tool --\"";
 const REPOSITORY: &str = "(../../..)";
+const PLACE: &str = "'../../..'";
+/// Where a server finds the repository, and which commit of it.
+const URL: &str = "FUSEE_URL: \"\"";
+const REV: &str = "FUSEE_REV: \"\"";
 /// Bytes of a name, at most.
 const NAME_BYTES: usize = 64;
 
@@ -46,6 +53,29 @@ pub struct NewArguments {
     /// Which commit, tag or branch of that.
     #[arg(long, requires = "git")]
     rev: Option<String>,
+}
+
+/// Where others find the repository.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+struct Origin {
+    /// Its address; empty if it has none that others reach.
+    url: String,
+    /// Which commit.
+    rev: String,
+}
+
+impl Origin {
+    /// That of the repository at `root`, as far as git knows it.
+    fn of(root: &Path) -> Origin {
+        let git = |arguments: &[&str]| {
+            let output = Command::new("git").arg("-C").arg(root).args(arguments).stderr(Stdio::null()).output();
+            let output = output.ok().filter(|output| output.status.success())?;
+            Some(String::from_utf8(output.stdout).ok()?.trim().to_owned())
+        };
+        // A path of this machine is nothing to a server.
+        let url = git(&["remote", "get-url", "origin"]).filter(|url| url.contains("://") || url.contains('@'));
+        Origin { url: url.unwrap_or_default(), rev: git(&["rev-parse", "HEAD"]).unwrap_or_default() }
+    }
 }
 
 /// Why no project is made.
@@ -114,7 +144,7 @@ pub fn new(arguments: &NewArguments) -> Result<bool> {
         bail!(Refused::Name { name, why });
     }
     ensure_empty(&folder)?;
-    let files = files(&name, &fusee.root, arguments.git.as_deref(), arguments.rev.as_deref())?;
+    let files = files(&name, &fusee.root, arguments.git.as_deref(), arguments.rev.as_deref(), Origin::of(&fusee.root))?;
     for (file, text) in &files {
         let path = folder.join(file);
         let parent = path.parent().context("a file in a folder")?;
@@ -154,7 +184,13 @@ fn ensure_empty(folder: &Path) -> Result<()> {
 }
 
 /// The files of a project of this name that uses the repository at `root`.
-fn files(name: &str, root: &Path, git: Option<&str>, rev: Option<&str>) -> Result<Vec<(&'static str, String)>> {
+fn files(
+    name: &str,
+    root: &Path,
+    git: Option<&str>,
+    rev: Option<&str>,
+    origin: Origin,
+) -> Result<Vec<(&'static str, String)>> {
     let quoted = |text: &str| toml::Value::from(text).to_string();
     let place = root.to_str().filter(|place| !place.contains(char::is_whitespace));
     let place = place.ok_or_else(|| Refused::Repository(root.to_owned()))?;
@@ -164,7 +200,17 @@ fn files(name: &str, root: &Path, git: Option<&str>, rev: Option<&str>) -> Resul
         (None, _) => format!("{{ path = {} }}", quoted(&format!("{place}/userland/fusee"))),
     };
     let alias = quoted(&format!("run --manifest-path {place}/Cargo.toml --package fusee-tool --"));
-    let replaced = [(CRATE, source), (ALIAS, alias), (REPOSITORY, format!("({place})")), (NAME, name.to_owned())];
+    let url = git.map_or(origin.url, str::to_owned);
+    let rev = rev.map_or(if git.is_some() { "HEAD".to_owned() } else { origin.rev }, str::to_owned);
+    let replaced = [
+        (CRATE, source),
+        (ALIAS, alias),
+        (REPOSITORY, format!("({place})")),
+        (PLACE, format!("'{place}'")),
+        (URL, format!("FUSEE_URL: {}", serde_json::Value::from(url))),
+        (REV, format!("FUSEE_REV: {}", serde_json::Value::from(rev))),
+        (NAME, name.to_owned()),
+    ];
     let file = |text: &str| replaced.iter().fold(text.to_owned(), |text, (from, to)| text.replace(from, to));
     Ok(TEMPLATE.into_iter().map(|(path, text)| (path, file(text))).collect())
 }
@@ -177,7 +223,7 @@ mod tests {
 
     #[test]
     fn a_project_has_its_name_and_finds_the_repository() {
-        let files = files("flight", Path::new("/a/fusee"), None, None).unwrap();
+        let files = files("flight", Path::new("/a/fusee"), None, None, Origin::default()).unwrap();
         let text = |name: &str| files.iter().find(|(file, _)| *file == name).unwrap().1.clone();
         let cargo: toml::Table = text("Cargo.toml").parse().unwrap();
         assert_eq!(cargo["package"]["name"].as_str(), Some("flight"));
@@ -197,15 +243,29 @@ mod tests {
     }
 
     #[test]
+    fn a_server_takes_fusee_from_its_origin_to_the_place_that_the_project_names() {
+        let origin = Origin { url: "https://example.org/fusee".into(), rev: "12e8d54".into() };
+        let files = files("flight", Path::new("/a/fusee"), None, None, origin).unwrap();
+        for (file, variables) in [(".github/workflows/test.yml", "env"), (".gitlab-ci.yml", "variables")] {
+            let text = &files.iter().find(|(name, _)| *name == file).unwrap().1;
+            let read = yaml_rust2::YamlLoader::load_from_str(text).unwrap();
+            assert_eq!(read[0][variables]["FUSEE_URL"].as_str(), Some("https://example.org/fusee"), "{text}");
+            assert_eq!(read[0][variables]["FUSEE_REV"].as_str(), Some("12e8d54"));
+            assert!(text.contains("git clone \"${FUSEE_URL:?is the URL of Fusee}\" '/a/fusee' && git -C '/a/fusee' checkout"));
+            assert!(text.contains("cargo xtask test --junit junit.xml"));
+        }
+    }
+
+    #[test]
     fn a_repository_that_no_alias_can_name_is_refused() {
-        let error = files("flight", Path::new("/a b/fusee"), None, None).unwrap_err();
+        let error = files("flight", Path::new("/a b/fusee"), None, None, Origin::default()).unwrap_err();
         assert_eq!(error.downcast::<Refused>().unwrap(), Refused::Repository("/a b/fusee".into()));
     }
 
     #[test]
     fn a_project_may_take_the_crate_from_git() {
         let dependency = |rev| {
-            let files = files("flight", Path::new("/fusee"), Some("https://example.org/\"f\""), rev).unwrap();
+            let files = files("flight", Path::new("/fusee"), Some("https://example.org/\"f\""), rev, Origin::default()).unwrap();
             let cargo: toml::Table = files[0].1.parse().unwrap();
             cargo["dependencies"]["fusee"].clone()
         };

@@ -27,6 +27,8 @@ const RESEARCH: &str = "fusee-research";
 pub const LOOKS: &str = "fusee-looks";
 /// The package of cards.
 const FLASH: &str = "fusee-flash";
+/// The package of a project's tests.
+const TESTER: &str = "fusee-tester";
 /// The package of this repository's checks.
 const SYSTEMS: &str = "systems";
 
@@ -61,7 +63,7 @@ pub const TESTS: &str = "FUSEE_HOST_TESTS";
 /// How names of tests on the host begin.
 const ON_HOST: &str = "host";
 
-/// Builds all tests of the host and the checks of this repository, in one call of cargo so that no crate is compiled twice, and runs the checks.
+/// Tests a project. In this repository, builds all tests of the host and its checks, in one call of cargo so that no crate is compiled twice, and runs the checks.
 ///
 /// With a filter, tests on the host are built only if the filter asks for them.
 ///
@@ -69,6 +71,9 @@ const ON_HOST: &str = "host";
 /// Cargo does not start, or does not say where the checks are.
 pub fn test(passed: &Passed, arguments: &Arguments) -> Result<bool> {
     let fusee = Project::fusee()?;
+    if !Project::here()?.is(&fusee) {
+        return run(TESTER, "test", passed, arguments);
+    }
     let wants_host = filter(&passed.arguments).is_none_or(|filter| filter.starts_with(ON_HOST));
     let mut command = cargo();
     command.args(["test", "--no-run", "--quiet", "--message-format", "json-render-diagnostics"]);

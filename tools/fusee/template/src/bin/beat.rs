@@ -21,12 +21,28 @@ fn main() {
         let job = next_job().expect("the manifest gives this task a period");
         // Put your own work here. This computes until the task has been charged that much time.
         burn(work);
-        if job.number.is_multiple_of(10) {
+        if is_told(job.number) {
             println!("beat: job {}; lateness of the one before: {} us", job.number, job.late_by / 1_000);
         }
         // Without these lines it runs for ever: `cargo xtask run --for 1s` then ends the run.
         if job.number == jobs {
             shutdown(environment.expect::<System>("system"), 0);
         }
+    }
+}
+
+/// Whether a job prints a line: each tenth does.
+fn is_told(job: u64) -> bool {
+    job.is_multiple_of(10)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_tenth_job_is_told() {
+        let told: Vec<u64> = (1..=30).filter(|job| is_told(*job)).collect();
+        assert_eq!(told, [10, 20, 30]);
     }
 }

@@ -143,12 +143,12 @@ fn one(case: Case, cores: &Cores, done: &Mutex<Vec<Done>>, started: Instant) -> 
     result
 }
 
-/// The results as JUnit XML.
+/// The results as JUnit XML, in one suite of this name.
 ///
 /// # Errors
 /// The writer of JUnit fails.
-pub fn junit(all: &[Done]) -> Result<String> {
-    let mut suite = TestSuite::new("fusee");
+pub fn junit(name: &str, all: &[Done]) -> Result<String> {
+    let mut suite = TestSuite::new(name);
     for done in all {
         let mut status = match &done.found.skipped {
             Some(why) => {
@@ -164,7 +164,7 @@ pub fn junit(all: &[Done]) -> Result<String> {
             status.set_description(done.found.problems.join("\n"));
         }
         let mut case = TestCase::new(done.name.as_str(), status);
-        case.set_classname("fusee").set_time(done.took);
+        case.set_classname(name).set_time(done.took);
         suite.add_test_case(case);
     }
     let mut report = Report::new("cargo xtask test");
@@ -176,8 +176,8 @@ pub fn junit(all: &[Done]) -> Result<String> {
 ///
 /// # Errors
 /// The file cannot be written.
-pub fn write_junit(path: &Path, all: &[Done]) -> Result<()> {
-    fusee_host::system::write(path, junit(all)?.as_bytes())
+pub fn write_junit(path: &Path, name: &str, all: &[Done]) -> Result<()> {
+    fusee_host::system::write(path, junit(name, all)?.as_bytes())
 }
 
 /// What is said of a filter that matches no name.
@@ -218,7 +218,7 @@ mod tests {
     fn the_results_are_junit_xml_by_a_parser_that_is_not_ours() {
         let bad = done("a <b> & \"c\" \u{1b}[1m", &["ended with code 3, not 0\nsee < & >", "second"]);
         let skipped = Done { found: Found::skipped("no browser"), ..done("page", &[]) };
-        let text = junit(&[done("good", &[]), bad, skipped]).unwrap();
+        let text = junit("fusee", &[done("good", &[]), bad, skipped]).unwrap();
         let parsed = junit_parser::from_reader(std::io::Cursor::new(text)).unwrap();
         assert_eq!((parsed.tests, parsed.failures, parsed.errors, parsed.skipped), (3, 1, 0, 1));
         let [suite] = &parsed.suites[..] else { panic!("one suite") };

@@ -1,0 +1,103 @@
+//! The command line of a project's tests.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{CommandFactory, Parser, Subcommand};
+use fusee_host::{build, qemu, report, table, words};
+use fusee_tool::command::ProfileArgument;
+
+use crate::project::{self, Choice};
+use crate::queue;
+
+/// Tests of a project.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask", version)]
+pub struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Runs `cargo test`, and each system of the project whose manifest has a table `[test]`: `system.toml`, and all manifests in the folder `tests`.
+    Test(Options),
+}
+
+/// Options of `cargo xtask test` in a project.
+#[derive(clap::Args)]
+pub struct Options {
+    #[command(flatten)]
+    runner: libtest_mimic::Arguments,
+    /// Write golden traces instead of comparing with them: NAME.trace beside NAME.toml, of each system with scripts.
+    #[arg(long)]
+    bless: bool,
+    /// The board, in place of those that manifests name; may be given several times.
+    #[arg(long)]
+    board: Vec<String>,
+    /// Only runs of this profile.
+    #[arg(long)]
+    profile: Option<ProfileArgument>,
+    /// Write the results as JUnit XML, too.
+    #[arg(long, value_name = "FILE")]
+    junit: Option<PathBuf>,
+    /// Install nothing; say what is missing instead.
+    #[arg(long)]
+    no_install: bool,
+    /// Print each table as one, with all its columns, however wide.
+    #[arg(long)]
+    wide: bool,
+}
+
+/// Reads the command line and carries out its command.
+pub fn main() -> ExitCode {
+    let Arguments { command: Command::Test(options) } = Arguments::parse();
+    if options.wide {
+        table::print_wide();
+    }
+    report::exit_code(test(&options))
+}
+
+/// Whether a command is one of these.
+#[must_use]
+pub fn has(name: &str) -> bool {
+    Arguments::command().get_subcommands().any(|command| command.get_name() == name)
+}
+
+/// Runs the tests that the command line asks for; `false`: one failed.
+fn test(options: &Options) -> Result<bool> {
+    build::remember();
+    qemu::listen()?;
+    let choice = Choice {
+        boards: options.board.clone(),
+        profile: options.profile.map(Into::into),
+        bless: options.bless,
+        install: !options.no_install,
+        filter: options.runner.filter.clone(),
+    };
+    let cases = project::cases(&choice)?;
+    let names: Vec<String> = cases.iter().map(|case| case.name.clone()).collect();
+    let runner = &options.runner;
+    if let Some(filter) = &runner.filter
+        && !names.iter().any(|name| name.contains(filter.as_str()))
+        && !runner.list
+        && !runner.exact
+    {
+        eprintln!("{}", queue::no_match(filter, &names));
+        return Ok(false);
+    }
+    let (done, conclusion) = queue::run(cases, runner, &BTreeMap::new());
+    if runner.list {
+        return Ok(true);
+    }
+    if let Some(path) = &options.junit {
+        queue::write_junit(path, &project::name()?, &done)?;
+    }
+    if let Some(failed) = done.iter().find(|one| one.name.contains("::") && !one.found.problems.is_empty()) {
+        let name = failed.name.rsplit("::").next().unwrap_or_default();
+        words::say(&format!("look into it: `cargo xtask run {name}.toml`, then `cargo xtask trace` or `dump`"));
+    }
+    Ok(!conclusion.has_failed())
+}

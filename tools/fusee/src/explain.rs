@@ -2,6 +2,8 @@
 
 use anyhow::{Result, bail};
 use clap::Args;
+use fusee_host::answers;
+use fusee_host::observed::broken;
 use fusee_host::report;
 use fusee_host::words;
 use fusee_manifest::Manifest;
@@ -67,6 +69,10 @@ pub fn explain(arguments: &ExplainArguments, trace: &Trace, manifest: &Manifest,
             tasks.push("none".to_owned());
         }
         bail!("the trace has no such job; it has {}", tasks.join(", "));
+    }
+    // What did not hold is the reason of more than one job.
+    if shown.iter().any(|one| one.is_late()) {
+        broken(&answers::observed(trace, system)).iter().for_each(|text| words::say(text));
     }
     for one in shown {
         match missing(one) {

@@ -9,6 +9,7 @@
 //! new        `cargo xtask new`
 //! stream     the trace that a task sends over a serial line
 //! analyze    `cargo xtask analyze`
+//! suggest    `analyze --suggest`: what a manifest lacks, by the last run
 //! simulate   `cargo xtask simulate`
 //! task_set   task sets written as JSON
 //! ```
@@ -28,5 +29,6 @@ mod published;
 pub mod run;
 pub mod simulate;
 pub mod stream;
+pub mod suggest;
 pub mod task_set;
 pub mod trace;

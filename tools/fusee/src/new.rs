@@ -251,7 +251,11 @@ mod tests {
             let read = yaml_rust2::YamlLoader::load_from_str(text).unwrap();
             assert_eq!(read[0][variables]["FUSEE_URL"].as_str(), Some("https://example.org/fusee"), "{text}");
             assert_eq!(read[0][variables]["FUSEE_REV"].as_str(), Some("12e8d54"));
-            assert!(text.contains("git clone \"${FUSEE_URL:?is the URL of Fusee}\" '/a/fusee' && git -C '/a/fusee' checkout"));
+            assert!(
+                text.contains(
+                    "git clone \"${FUSEE_URL:?is the URL of Fusee}\" '/a/fusee' && git -C '/a/fusee' checkout"
+                )
+            );
             assert!(text.contains("cargo xtask test --junit junit.xml"));
         }
     }
@@ -265,7 +269,8 @@ mod tests {
     #[test]
     fn a_project_may_take_the_crate_from_git() {
         let dependency = |rev| {
-            let files = files("flight", Path::new("/fusee"), Some("https://example.org/\"f\""), rev, Origin::default()).unwrap();
+            let files = files("flight", Path::new("/fusee"), Some("https://example.org/\"f\""), rev, Origin::default())
+                .unwrap();
             let cargo: toml::Table = files[0].1.parse().unwrap();
             cargo["dependencies"]["fusee"].clone()
         };

@@ -127,9 +127,7 @@ pub fn run(run: &RunArguments, install: bool) -> Result<bool> {
             is_visited: !run.qemu.is_empty(),
             vital: match run.keep_going {
                 true => Vec::new(),
-                false => {
-                    Vital::of(&image.manifest.system, image.manifest.expectations.as_ref(), run.limit.is_some())
-                }
+                false => Vital::of(&image.manifest.system, image.manifest.expectations.as_ref(), run.limit.is_some()),
             },
             ..system::RunOptions::quiet(run.seconds)
         },

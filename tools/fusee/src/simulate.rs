@@ -22,7 +22,7 @@ use crate::trace::Pictures;
 use fusee_host::answers::{self, RunAnswer, VerdictAnswer};
 use fusee_host::folders::Folder;
 use fusee_host::judge::{Cause, Problem, Verdict, Watch};
-use fusee_host::observed::Observed;
+use fusee_host::observed::{Observed, broken};
 use fusee_host::project::Project;
 use fusee_host::report;
 use fusee_host::system;
@@ -242,7 +242,12 @@ fn run<'a>(manifest: &'a Manifest, options: &Options, arguments: &SimulateArgume
     let took = began.elapsed().as_secs_f64();
     progress.finish_and_clear();
     let trace = Trace::from_records(records);
-    let problems = problems(manifest, &report, &watch, &trace, seen, arguments.unmanaged);
+    let mut problems = problems(manifest, &report, &watch, &trace, seen, arguments.unmanaged);
+    if problems.iter().any(|problem| problem.cause == Cause::MissedDeadlines) {
+        let broken = broken(&observed.declarations()).into_iter();
+        let broken = broken.map(|text| Problem { cause: Cause::Declaration, text });
+        problems.splice(0..0, broken);
+    }
     Ok(Simulated { report, metrics, services, watch, observed, trace, seen, problems, took })
 }
 
@@ -457,7 +462,8 @@ mod tests {
     fn each_cause_fails_a_simulation_and_no_other() {
         let causes = |length, hard, last| simulated(length, hard, last).0;
         assert_eq!(causes("2ms", "hard = true", "\"shutdown\""), []);
-        assert_eq!(causes("4ms", "hard = true", "\"shutdown\""), [Cause::MissedDeadlines]);
+        let late = causes("4ms", "hard = true", "\"shutdown\"");
+        assert_eq!(late, [Cause::Declaration, Cause::MissedDeadlines]);
         assert_eq!(causes("4ms", "", "\"shutdown\""), []);
         assert_eq!(causes("2ms", "hard = true", "\"stop victim\""), [Cause::TaskEnded]);
     }

@@ -83,7 +83,8 @@ impl<'a> Ends<'a> {
         let has_panicked = pulse.has_panicked(memory)?;
         let is_quiet = !self.is_visited
             && latest > 0
-            && (has_panicked || next.is_some_and(|next| next > until || next == u64::MAX) && self.accelerators_rest(memory));
+            && (has_panicked
+                || next.is_some_and(|next| next > until || next == u64::MAX) && self.accelerators_rest(memory));
         // What changes between two looks is no rest. A host that is busy may give the emulator no CPU between them.
         let goes_on = self.seen_at.replace(latest) != latest;
         self.quiet.set(if is_quiet && !goes_on { self.quiet.get() + u32::from(had_turn()) } else { 0 });
@@ -91,12 +92,11 @@ impl<'a> Ends<'a> {
             return None;
         }
         let may_be_woken = self.woken.iter().any(|task| pulse.has_ended(memory, *task) != Some(true));
-        match (has_panicked, may_be_woken, self.until) {
-            (true, ..) | (false, false, _) => Some(EndedBy::Still),
-            // Its next timer is behind the end of the run.
-            (false, true, Some(_)) => Some(EndedBy::Enough),
-            (false, true, None) => None,
+        if has_panicked || next == Some(u64::MAX) && !may_be_woken {
+            return Some(EndedBy::Still);
         }
+        // Its next timer is behind the end of the run.
+        self.until.map(|_| EndedBy::Enough)
     }
 
     /// Whether no accelerator has anything to do.
@@ -142,7 +142,11 @@ fn woken(system: &Resolved) -> Vec<usize> {
         for handle in waits {
             // A handle that may be passed on may be with any task.
             let is_passed_on = handle.rights & rights::GRANT != 0;
-            tasks.extend(if is_passed_on { 0..system.tasks.len() } else { handle.task as usize..handle.task as usize + 1 });
+            tasks.extend(if is_passed_on {
+                0..system.tasks.len()
+            } else {
+                handle.task as usize..handle.task as usize + 1
+            });
         }
     }
     // A processor beside the kernel's has a program of its own.

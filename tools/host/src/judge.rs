@@ -34,6 +34,8 @@ pub struct Problem {
 #[derive(Clone, Copy, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cause {
+    /// A hard task missed deadlines, and this declaration did not hold.
+    Declaration,
     /// A task panicked, faulted, or ended although others depend on it.
     TaskEnded,
     /// A hard task missed deadlines, or a graph exceeded its latency.

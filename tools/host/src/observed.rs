@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use fusee_abi::trace::{Event, Record};
 use fusee_manifest::trace::Trace;
-use fusee_manifest::{Resolved, admission};
+use fusee_manifest::{Resolved, Time, admission};
 use fusee_sched_analysis::Overheads;
 use fusee_simulator::services::Services;
 use schemars::JsonSchema;
@@ -74,6 +74,8 @@ pub struct Declaration {
     pub declared: u64,
     /// The longest, or the most, that was seen; absent if it did not happen.
     pub longest: Option<u64>,
+    /// The job of the longest, such as `sensor#1`: of a service that of its client.
+    pub longest_in: Option<String>,
     /// Whether that is more.
     pub exceeds: bool,
 }
@@ -89,12 +91,36 @@ pub struct Observed<'a> {
     running: BTreeMap<u8, (u64, usize, usize)>,
     /// Engine and thread of requests that are not granted.
     waiting: BTreeSet<(usize, usize)>,
-    longest: BTreeMap<(usize, What, usize), u64>,
+    longest: BTreeMap<(usize, What, usize), Longest>,
+}
+
+/// The longest, or the most, and the number of its job.
+#[derive(Clone, Copy, Debug, Default)]
+struct Longest {
+    amount: u64,
+    job: u32,
+}
+
+/// What was seen, whether it is declared or not. Nanoseconds; holds and calls of a job are counts.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Seen {
+    /// The task, by index.
+    pub task: usize,
+    /// What was seen.
+    pub what: What,
+    /// The engine, pool or endpoint, by index, if it is about one.
+    pub object: usize,
+    /// The longest, or the most.
+    pub longest: u64,
+    /// Its job.
+    pub longest_in: String,
 }
 
 /// What is known of one thread. Nanoseconds.
 #[derive(Clone, Default)]
 struct Thread {
+    /// The number of its job.
+    number: u32,
     /// CPU time since the start, since the last job ended, and of it in holds of engines.
     run: u64,
     job: u64,
@@ -160,6 +186,7 @@ impl<'a> Observed<'a> {
             Event::SwitchTo | Event::RunOn => {
                 self.settle(record.cpu, now);
                 let Some(thread) = thread else { return };
+                self.threads[thread].number = record.job;
                 self.running.insert(record.cpu, (now, thread, object));
                 self.resume(thread, now);
                 return;
@@ -284,8 +311,36 @@ impl<'a> Observed<'a> {
     }
 
     fn see(&mut self, thread: usize, what: What, object: usize, amount: u64) {
-        let longest = self.longest.entry((thread, what, object)).or_default();
-        *longest = amount.max(*longest);
+        let job = self.threads[thread].number;
+        let longest = self.longest.entry((thread, what, object)).or_insert(Longest { amount, job });
+        if amount > longest.amount {
+            *longest = Longest { amount, job };
+        }
+    }
+
+    /// A job, or the task if it has none.
+    fn job(&self, task: usize, job: u32) -> String {
+        let name = self.system.tasks.get(task).map_or("?", |task| task.name.as_str());
+        if job == 0 { name.to_owned() } else { format!("{name}#{job}") }
+    }
+
+    /// All that was seen, task by task.
+    pub fn seen(&self) -> Vec<Seen> {
+        let of_services = self.services.all().filter_map(|service| {
+            let object = self.system.endpoints.iter().position(|(name, _)| *name == service.endpoint)?;
+            let (client, job) = service.longest_for?;
+            let task = self.system.endpoints[object].1.server as usize;
+            let longest_in = self.job(client, job);
+            Some(Seen { task, what: What::Service, object, longest: service.longest, longest_in })
+        });
+        let of_tasks = self.longest.iter().map(|((task, what, object), seen)| Seen {
+            task: *task,
+            what: *what,
+            object: *object,
+            longest: seen.amount,
+            longest_in: self.job(*task, seen.job),
+        });
+        of_tasks.chain(of_services).collect()
     }
 
     /// All that is declared, task by task.
@@ -293,7 +348,8 @@ impl<'a> Observed<'a> {
         let system = self.system;
         let mut all = Vec::new();
         let mut add = |task: usize, what: What, (index, object): (usize, Option<&String>), declared: u64| {
-            let longest = self.longest.get(&(task, what, index)).copied();
+            let seen = self.longest.get(&(task, what, index));
+            let longest = seen.map(|seen| (seen.amount, self.job(task, seen.job)));
             all.push((task, what, object.cloned(), declared, longest));
         };
         for (index, task) in system.tasks.iter().enumerate().filter(|(index, _)| words::has_jobs(system, *index)) {
@@ -327,11 +383,11 @@ impl<'a> Observed<'a> {
                 add(*task, What::Calls, (*endpoint, Some(name)), (*times).into());
             }
         }
-        for service in self.services.all() {
+        for service in self.services.all().filter(|service| service.service_max > 0) {
             let Some((_, endpoint)) = system.endpoints.iter().find(|(name, _)| *name == service.endpoint) else {
                 continue;
             };
-            let longest = (service.longest > 0).then_some(service.longest);
+            let longest = service.longest_for.map(|(client, job)| (service.longest, self.job(client, job)));
             all.push((
                 endpoint.server as usize,
                 What::Service,
@@ -341,15 +397,65 @@ impl<'a> Observed<'a> {
             ));
         }
         all.sort();
-        let declaration = |(task, what, object, declared, longest): (usize, _, _, _, Option<u64>)| Declaration {
-            task: system.tasks[task].name.clone(),
-            what,
-            object,
-            declared,
-            longest,
-            exceeds: longest.is_some_and(|longest| longest > declared),
+        let declaration = |(task, what, object, declared, seen): (usize, _, _, _, Option<(u64, String)>)| {
+            let (longest, longest_in) = seen.unzip();
+            let exceeds = longest.is_some_and(|longest| longest > declared);
+            Declaration { task: system.tasks[task].name.clone(), what, object, declared, longest, longest_in, exceeds }
         };
         all.into_iter().map(declaration).collect()
+    }
+}
+
+/// Sentences that are printed of declarations that did not hold, at most.
+const BROKEN: usize = 3;
+
+/// The declarations that did not hold, as sentences, by how far they were exceeded. A budget stands there if it is all: whoever pays for a service or a hold
+/// that is too long exhausts a budget, too.
+#[must_use]
+pub fn broken(declarations: &[Declaration]) -> Vec<String> {
+    let mut broken: Vec<&Declaration> =
+        declarations.iter().filter(|one| one.exceeds && one.what != What::Section).collect();
+    if broken.iter().any(|one| one.what != What::Budget) {
+        broken.retain(|one| one.what != What::Budget);
+    }
+    let factor = |one: &Declaration| one.longest.unwrap_or(0) as f64 / one.declared.max(1) as f64;
+    broken.sort_by(|one, other| factor(other).total_cmp(&factor(one)));
+    broken.into_iter().take(BROKEN).filter_map(Declaration::sentence).collect()
+}
+
+impl Declaration {
+    /// That it did not hold, if it did not.
+    fn sentence(&self) -> Option<String> {
+        let seen = self.longest.filter(|_| self.exceeds)?;
+        let (task, object) = (&self.task, self.object.as_deref().unwrap_or("?"));
+        let declared = Time(self.declared);
+        let times = |count: u64| if count == 1 { "once".to_owned() } else { format!("{count} times") };
+        let place = self.longest_in.as_ref().map_or_else(String::new, |job| format!(" in `{job}`"));
+        let took = format!("it took {}{place}", words::span(seen.cast_signed()));
+        let did = format!("it did so {}{place}", times(seen));
+        Some(match self.what {
+            What::Budget => format!("declared: a job of `{task}` needs a budget of {declared}; {took}"),
+            What::Wcet => format!("declared: a job of `{task}` computes for {declared} (`wcet`); {took}"),
+            What::HoldCpu => {
+                format!("declared: `{task}` computes for {declared} in a hold of `{object}` (`cpu`); {took}")
+            }
+            What::Hold => {
+                format!(
+                    "declared: a hold of `{object}` by `{task}` takes {declared} in all (`cpu`, `operation`); {took}"
+                )
+            }
+            What::Token => {
+                format!("declared: `{task}` computes for {declared} with a token of `{object}` (`cpu`); {took}")
+            }
+            What::Section => format!("expected: `{task}` has a token of `{object}` for {declared}; {took}"),
+            What::Service => format!("declared: a call of `{object}` takes {declared} (`service_max`); {took}"),
+            What::Holds => {
+                format!("declared: a job of `{task}` holds `{object}` {} (`times`); {did}", times(self.declared))
+            }
+            What::Calls => {
+                format!("declared: a job of `{task}` calls `{object}` {} (`times`); {did}", times(self.declared))
+            }
+        })
     }
 }
 
@@ -442,6 +548,24 @@ mod tests {
             (What::Service, 100_000, Some(100_000), false),
         ];
         assert_eq!(seen("300us", "200us"), all);
+    }
+
+    fn declared(what: What, declared: u64, longest: u64, object: Option<&str>) -> Declaration {
+        let (task, longest_in, object) = ("store".to_owned(), Some("sensor#1".to_owned()), object.map(str::to_owned));
+        Declaration { task, what, object, declared, longest: Some(longest), longest_in, exceeds: longest > declared }
+    }
+
+    #[test]
+    fn what_did_not_hold_is_a_sentence_and_the_farthest_comes_first() {
+        let service = declared(What::Service, 50_000, 803_743, Some("store"));
+        let calls = declared(What::Calls, 1, 2, Some("store"));
+        let budget = declared(What::Budget, 100_000, 9_000_000, None);
+        let kept = declared(What::Wcet, 100_000, 99_999, None);
+        let words = "declared: a call of `store` takes 50 us (`service_max`); it took 803.743 us in `sensor#1`";
+        let twice = "declared: a job of `store` calls `store` once (`times`); it did so 2 times in `sensor#1`";
+        assert_eq!(broken(&[calls, kept.clone(), budget.clone(), service]), [words, twice]);
+        assert_eq!(broken(&[budget]).len(), 1);
+        assert_eq!(broken(&[kept]), [""; 0]);
     }
 
     #[test]

@@ -15,14 +15,14 @@ use fusee_views::explain::Turn;
 use crate::answers::{self, RunAnswer};
 use crate::counts::Counts;
 use crate::decode::Rings;
-use crate::judge::{Cause, Problem, Watch};
 use crate::ends::Ends;
+use crate::judge::{Cause, Problem, Watch};
 use crate::look::Look;
 use crate::qemu::{self, EndedBy, GuestMemory, Outcome, Stimuli};
 use crate::turns::{self, Turns};
 use crate::vital::{Vital, Why};
 use crate::workspace::{Image, Workspace};
-use crate::{isolation, report};
+use crate::{isolation, observed, report};
 
 /// Records that are shown of a system that did not end itself.
 const LAST: usize = 12;
@@ -202,7 +202,16 @@ pub fn run(workspace: &Workspace, image: &Image, options: &RunOptions<'_>) -> Re
         Ok(Counts::of(&look.see(&outcome.memory, &[])?, system).at(until, &after))
     });
     let has_limit = options.until.is_some();
-    Ok(Run { outcome, vital, has_limit, late, trace, counts, turns: Turns::of(system, Some(options.quantum)), away: Vec::new() })
+    Ok(Run {
+        outcome,
+        vital,
+        has_limit,
+        late,
+        trace,
+        counts,
+        turns: Turns::of(system, Some(options.quantum)),
+        away: Vec::new(),
+    })
 }
 
 /// What QEMU is told of the board's devices that the system has, and that are not always there. An option that several of them need is given once. The files
@@ -272,7 +281,9 @@ pub fn end_words(image: &Image, run: &Run, watch: &Watch<'_>) -> (Option<Cause>,
         (None, Some(EndedBy::Enough), _) => {
             (None, "the run ended here, as asked; the system did not end itself".to_owned())
         }
-        (None, Some(EndedBy::Still), _) if panicked => bad(Cause::ExitCode, "the kernel panicked and stays where it is"),
+        (None, Some(EndedBy::Still), _) if panicked => {
+            bad(Cause::ExitCode, "the kernel panicked and stays where it is")
+        }
         (None, Some(EndedBy::Still), _) => {
             let words = report::nothing_left(system, watch);
             let are_done = run.counts.as_ref().and_then(|counts| counts.as_ref().ok()).is_some_and(Counts::are_done);
@@ -360,6 +371,14 @@ pub fn print_outcome(image: &Image, run: &Run, say: &dyn Fn(&str)) -> Vec<Proble
     }
     verdict.harmless.iter().for_each(|words| say(words));
     let missed = !verdict.misses.is_empty();
+    let mut broken = Vec::new();
+    if missed && excuse(image).is_none() {
+        // The reason comes before its victims.
+        for text in observed::broken(&answers::observed(trace, system)) {
+            eprintln!("{} {text}", report::red("error:"));
+            broken.push(Problem { cause: Cause::Declaration, text });
+        }
+    }
     if let Some(why) = excuse(image) {
         for words in std::mem::take(&mut verdict.misses) {
             eprintln!("{} {words}: {why}", report::yellow("note:"));
@@ -369,7 +388,8 @@ pub fn print_outcome(image: &Image, run: &Run, say: &dyn Fn(&str)) -> Vec<Proble
     if missed && excuse(image).is_none() {
         report::say_why_missed(trace, system, &run.away);
     }
-    problems
+    broken.extend(problems);
+    broken
 }
 
 /// All that is known of a run, for scripts.

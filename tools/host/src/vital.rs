@@ -113,7 +113,8 @@ mod tests {
         assert_eq!(vital("[test]\nfaults = [\"brake\"]\n", false), [boss.clone()]);
         assert_eq!(vital("[test]\nexits = [\"boss: 0\"]\n", false), [hard.clone()]);
         assert_eq!(vital("[test]\nverdict = [\"brake\"]\n", false), []);
-        let other = "[tasks.other]\nscript = [\"sleep 5ms\", \"shutdown\"]\nhandles = { system = \"system: shutdown\" }\n";
+        let other =
+            "[tasks.other]\nscript = [\"sleep 5ms\", \"shutdown\"]\nhandles = { system = \"system: shutdown\" }\n";
         assert_eq!(vital(other, false), [hard.clone(), (vec![1, 2], Why::Shutdown)]);
         let dormant = "[tasks.other]\nscript = [\"sleep 5ms\", \"shutdown\"]\ndormant = true\nhandles = { system = \"system: shutdown\" }\n\
                        [tasks.starter]\nscript = [\"start other\"]\nhandles = { other = \"task other: start\" }\n";

@@ -13,14 +13,16 @@ pub struct Service {
     pub endpoint: String,
     /// CPU time of its longest service, nanoseconds.
     pub longest: u64,
-    /// What is declared.
+    /// What is declared; zero: nothing.
     pub service_max: u64,
+    /// The client of the longest service, and its job.
+    pub longest_for: Option<(usize, u32)>,
 }
 
 /// Watches the services of a system.
 #[derive(Clone, Debug)]
 pub struct Services {
-    /// One for each endpoint whose `service_max` is declared, and the only one of its server.
+    /// One for each endpoint that is the only one of its server.
     watched: Vec<Watched>,
 }
 
@@ -42,10 +44,9 @@ impl Services {
     #[must_use]
     pub fn new(system: &Resolved) -> Services {
         let is_only = |server: u32| system.endpoints.iter().filter(|(_, one)| one.server == server).count() == 1;
-        let declared =
-            system.endpoints.iter().enumerate().filter(|(_, (_, one))| one.service_max > 0 && is_only(one.server));
-        let watched = declared.map(|(endpoint, (name, one))| Watched {
-            service: Service { endpoint: name.clone(), longest: 0, service_max: one.service_max },
+        let alone = system.endpoints.iter().enumerate().filter(|(_, (_, one))| is_only(one.server));
+        let watched = alone.map(|(endpoint, (name, one))| Watched {
+            service: Service { endpoint: name.clone(), longest: 0, service_max: one.service_max, longest_for: None },
             endpoint,
             server: one.server as usize,
             waiting: 0,
@@ -82,7 +83,10 @@ impl Services {
             Some(Event::Reply) => {
                 if let Some(one) = self.watched.iter_mut().find(|one| Some(one.server) == object) {
                     one.pass(record.time);
-                    one.service.longest = one.service.longest.max(one.spent);
+                    if one.spent > one.service.longest {
+                        one.service.longest = one.spent;
+                        one.service.longest_for = thread.map(|thread| (thread, record.job));
+                    }
                     (one.spent, one.waiting) = (0, one.waiting.saturating_sub(1));
                 }
             }
@@ -103,7 +107,7 @@ impl Services {
 
     /// Services that took longer than declared.
     pub fn too_long(&self) -> impl Iterator<Item = &Service> {
-        self.all().filter(|one| one.longest > one.service_max)
+        self.all().filter(|one| one.service_max > 0 && one.longest > one.service_max)
     }
 }
 

@@ -13,6 +13,7 @@ use fusee_host::look::{Look, Place, Seen};
 use fusee_host::qemu::EndedBy;
 use fusee_host::system::{self, Image, Run, RunOptions, Workspace};
 use fusee_looks::dump::Report;
+use fusee_views::state::State;
 
 /// Sources with marked lines.
 const MARKED: [&str; 2] = ["userland/apps/src/bin/misbehave.rs", "userland/fusee/src/misbehave.rs"];
@@ -180,10 +181,10 @@ fn not_live(seen: &Seen, system: &Resolved, check: &Check) -> Vec<String> {
         let is_right = match (*how, cpu) {
             (SPINS, Some(cpu)) => cpu.in_kernel || cpu.registers == Some(task.registers),
             (SPINS, None) => false,
-            (_, cpu) => cpu.is_none() && task.waits_on.is_some(),
+            (_, cpu) => cpu.is_none() && matches!(task.state, State::Waits(..) | State::BetweenJobs),
         };
         if !is_right {
-            problems.push(format!("`{name}` is {}, on {cpu:?}", task.state));
+            problems.push(format!("`{name}` is {:?}, on {cpu:?}", task.state));
         }
     }
     problems

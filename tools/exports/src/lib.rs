@@ -3,7 +3,6 @@
 //! - [`litmus`]: what LITMUS^RT has records for, in its format.
 //! - [`perfetto`]: all of it for Perfetto.
 //! - [`overheads`]: what the kernel's paths took, for SchedCAT.
-//! - [`now`]: what a system does at the moment.
 //! - [`audit`]: whether explanations are right.
 //!
 //! Not here: views that each run may print (`fusee_views`), and the commands (`tools/looks`).
@@ -11,7 +10,6 @@
 
 pub mod audit;
 pub mod litmus;
-pub mod now;
 pub mod overheads;
 pub mod perfetto;
 #[cfg(test)]

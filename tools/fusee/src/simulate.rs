@@ -9,12 +9,14 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 use fusee_abi::trace::Record;
+use fusee_kernel_core::object;
 use fusee_manifest::trace::Trace;
-use fusee_manifest::{Manifest, PolicyName, Time, Variant};
+use fusee_manifest::{Manifest, PolicyName, Resolved, Time, Variant};
 use fusee_simulator::metrics::Metrics;
 use fusee_simulator::services::Services;
 use fusee_simulator::workload::{CPU, Generator, Platform, SimulatedTask, Source, TaskSet, cpus, task_name};
 use fusee_simulator::{Checks, EndedBy, First, Options, Overheads, Report, simulate_observed};
+use fusee_views::state::{Awaited, Ended, State};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::task_set as written;
@@ -242,6 +244,7 @@ fn run<'a>(manifest: &'a Manifest, options: &Options, arguments: &SimulateArgume
     let took = began.elapsed().as_secs_f64();
     progress.finish_and_clear();
     let trace = Trace::from_records(records);
+    watch.set_states(report.states.iter().enumerate().map(|(task, state)| state_of(*state, task, &manifest.system)));
     let mut problems = problems(manifest, &report, &watch, &trace, seen, arguments.unmanaged);
     if problems.iter().any(|problem| problem.cause == Cause::MissedDeadlines) {
         let broken = broken(&observed.declarations()).into_iter();
@@ -335,6 +338,37 @@ fn keep(project: &Project, manifest: &Manifest, trace: &Trace) -> Result<()> {
     let (project, folder) = Folder::begin(project)?;
     system::keep_trace(&project, manifest, trace)?;
     folder.keep(trace.records.len())
+}
+
+/// The state of a task, by the kernel's own.
+fn state_of(state: object::State, task: usize, system: &Resolved) -> State {
+    use object::State as Of;
+    let waits = |cause, whom: Option<usize>| State::Waits(cause, whom.into_iter().collect());
+    let engine = |user: usize| system.engine_users.get(user).map_or(usize::MAX, |user| user.engine as usize);
+    let pool = |user: usize| system.pool_users.get(user).map_or(usize::MAX, |user| user.pool as usize);
+    match state {
+        Of::Dormant => State::NotStarted,
+        Of::Ready => State::Ready,
+        Of::Receiving(endpoint) => waits(Awaited::Requests(Some(endpoint.index())), None),
+        Of::Calling(endpoint) => {
+            let server = system.endpoints.get(endpoint.index()).map(|(_, one)| one.server as usize);
+            waits(Awaited::Reply(server), server)
+        }
+        Of::AwaitingReply { server, .. } => waits(Awaited::Reply(Some(server.index())), None),
+        Of::Waiting(notification) => {
+            let bound = system.notifications.get(notification.index()).map(|(_, one)| one.bound_plus_one as usize);
+            waits(Awaited::Notification(notification.index()), bound.and_then(|bound| bound.checked_sub(1)))
+        }
+        Of::Acquiring(user) => waits(Awaited::Engine(engine(user.index())), None),
+        Of::AwaitingGroup { .. } => waits(Awaited::Group, None),
+        Of::Donating => waits(Awaited::Lends, None),
+        Of::AwaitingTurn { user, .. } => waits(Awaited::Turn(pool(user.index())), None),
+        Of::AwaitingToken { user, .. } => waits(Awaited::Token(pool(user.index())), None),
+        Of::BetweenJobs => State::BetweenJobs,
+        Of::Sleeping => waits(Awaited::Time, None),
+        // The records have how it ended.
+        Of::Stopped => State::Ended(Ended::Stopped(Some(task))),
+    }
 }
 
 /// A bar of virtual milliseconds, if somebody looks.

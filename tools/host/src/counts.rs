@@ -5,10 +5,11 @@
 
 use std::collections::BTreeMap;
 
-use fusee_abi::call::{Call, NUMBER};
-use fusee_abi::trace::{ENGINE_TIME_SHIFT, Event, Ledger, PANIC_CODE, Record};
+use fusee_abi::trace::{ENGINE_TIME_SHIFT, Event, Ledger, Record};
 use fusee_manifest::Resolved;
 use fusee_manifest::trace::Trace;
+pub use fusee_views::state::Ended;
+use fusee_views::state::State;
 
 use crate::look::{Seen, Task};
 
@@ -38,23 +39,8 @@ pub struct Count {
     pub open: Option<(u32, u64)>,
     /// How it ended, if it did.
     pub end: Option<Ended>,
-    /// What it does, in words; `None`: it did something else when the run was to end.
-    pub state: Option<String>,
-    /// Whether it waits for nothing but requests of others.
-    pub rests: bool,
-}
-
-/// How a task ended.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Ended {
-    /// With this code.
-    Exited(u32),
-    /// By a panic.
-    Panicked,
-    /// By a fault.
-    Faulted,
-    /// By this task, if it is known.
-    Stopped(Option<usize>),
+    /// What it does; `None`: it did something else when the run was to end.
+    pub state: Option<State>,
 }
 
 impl Counts {
@@ -115,7 +101,9 @@ impl Counts {
     /// Whether each task has ended as it wanted, or serves others that have.
     #[must_use]
     pub fn are_done(&self) -> bool {
-        self.tasks.iter().all(|task| task.rests || task.end == Some(Ended::Exited(0)))
+        self.tasks
+            .iter()
+            .all(|task| task.end == Some(Ended::Exited(0)) || task.state.as_ref().is_some_and(State::rests))
     }
 
     /// `trace` with ledgers: of the kernel where the records are not all, else counted from these.
@@ -150,34 +138,17 @@ impl Count {
     fn of(task: &Task) -> Count {
         let done = &task.statistics;
         let open = task.job.active.then_some((task.job.number as u32, task.job.deadline));
-        let state = match (task.state.as_str(), &task.waits_on) {
-            ("Ready", _) => "ready".to_owned(),
-            ("BetweenJobs", _) => "between jobs".to_owned(),
-            (_, Some(what)) => format!("waits for {what}"),
-            (state, None) => state.to_lowercase(),
-        };
         Count {
             jobs: done.jobs,
             misses: done.misses,
             skipped: done.skipped,
             lateness: (done.jobs > 0).then_some(done.lateness),
             open,
-            end: (task.state == "Stopped").then(|| Ended::of(task)),
-            state: Some(state),
-            rests: matches!(task.state.as_str(), "Receiving" | "Dormant"),
-        }
-    }
-}
-
-impl Ended {
-    fn of(task: &Task) -> Ended {
-        // Without a handle it is the call that ends its caller, with this code.
-        let [handle, code] = [0, 1].map(|register: usize| task.registers.general[register]);
-        match () {
-            () if task.statistics.faults > 0 => Ended::Faulted,
-            () if task.registers.general[NUMBER] != Call::Exit as u64 || handle != 0 => Ended::Stopped(None),
-            () if code == PANIC_CODE => Ended::Panicked,
-            () => Ended::Exited(code as u32),
+            end: match task.state {
+                State::Ended(how) => Some(how),
+                _ => None,
+            },
+            state: Some(task.state.clone()),
         }
     }
 }

@@ -14,7 +14,8 @@ use fusee_abi::trace::{Event, Ledger, PANIC_CODE, PANIC_TEXT, Record, TEXT_BYTES
 use fusee_manifest::trace::{Trace, wide};
 use fusee_manifest::{Expectations, Resolved};
 use fusee_simulator::latency::Latencies;
-use fusee_views::explain::Wait;
+use fusee_views::now::Now;
+use fusee_views::state::State;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -62,6 +63,7 @@ pub struct Watch<'a> {
     tasks: Vec<Seen>,
     ends: Vec<End>,
     latencies: Latencies,
+    now: Now,
     /// Instant of the latest record, nanoseconds.
     latest: u64,
 }
@@ -75,12 +77,10 @@ struct Seen {
     /// Deadlines of jobs that have not completed, by number of the job. Nanoseconds.
     open: BTreeMap<u32, u64>,
     panic_text: Vec<u8>,
-    /// What it waits for, if it does.
-    waiting: Option<Wait>,
     /// Jobs whose completion was seen.
     seen: u64,
     /// What it does by the kernel's own state, if that was read.
-    state: Option<String>,
+    state: Option<State>,
 }
 
 /// The end of one task.
@@ -135,7 +135,7 @@ impl<'a> Watch<'a> {
     /// Of a system that has not run yet.
     pub fn new(system: &'a Resolved) -> Self {
         let (tasks, latencies) = (vec![Seen::default(); system.tasks.len()], Latencies::new(system));
-        Self { system, tasks, ends: Vec::new(), latencies, latest: 0 }
+        Self { system, tasks, ends: Vec::new(), latencies, now: Now::new(system), latest: 0 }
     }
 
     /// Of a whole trace. Its ledgers count what the rings have lost.
@@ -149,6 +149,7 @@ impl<'a> Watch<'a> {
     pub fn observe(&mut self, record: &Record) {
         self.latest = self.latest.max(record.time);
         self.latencies.observe(record);
+        self.now.add(std::slice::from_ref(record), self.system);
         let Some(event) = Event::from_number(record.event) else { return };
         if event == Event::Ledger {
             self.ledger((record.object >> 16) as u16, record.object as usize & 0xffff, wide(record));
@@ -158,18 +159,6 @@ impl<'a> Watch<'a> {
         };
         let seen = &mut self.tasks[task];
         let how = match event {
-            Event::Block => {
-                seen.waiting = Some(Wait::of(record.value, record.object));
-                return;
-            }
-            Event::Call if record.value == 0 => {
-                seen.waiting = (record.object as usize).checked_sub(1).map(Wait::Server);
-                return;
-            }
-            Event::Resume | Event::SwitchTo => {
-                seen.waiting = None;
-                return;
-            }
             Event::Release => {
                 seen.open.insert(record.job, record.time.saturating_add(record.relative_deadline()));
                 return;
@@ -195,7 +184,6 @@ impl<'a> Watch<'a> {
                 return;
             }
             Event::Restart => {
-                seen.waiting = None;
                 let last = self.ends.iter_mut().rev().find(|end| end.task == task);
                 last.into_iter().for_each(|end| end.next_life = Some(record.value));
                 return;
@@ -326,27 +314,23 @@ impl<'a> Watch<'a> {
         &self.latencies
     }
 
-    /// Of each task how it ended, in few words; or what it does at the end of a system that has not ended itself.
+    /// The states of all tasks at the end, in words; `None`: the task had not ended when the system did.
     pub fn states(&self, has_ended: bool) -> Vec<Option<String>> {
-        let state = |(task, seen): (usize, &Seen)| match self.last_end(task) {
-            Some(end) => Some(match end.how {
-                Ended::Exited(code) => format!("exited {code}"),
-                Ended::Panicked => "panicked".to_owned(),
-                Ended::Faulted => "faulted".to_owned(),
-                Ended::Stopped(by) => format!("stopped by {}", self.name_of(by)),
-            }),
-            None if has_ended => None,
-            None => {
-                let is_at_rest = seen.completed > 0 && seen.open.is_empty();
-                let ready = || match &seen.state {
-                    Some(state) => state.clone(),
-                    None if is_at_rest => "between jobs".to_owned(),
-                    None => "ready".to_owned(),
-                };
-                Some(seen.waiting.map_or_else(ready, |wait| wait.now(self.system)))
-            }
+        let state = |(task, seen): (usize, &Seen)| {
+            let state = match (self.last_end(task), &seen.state) {
+                (Some(end), _) => State::Ended(end.how),
+                (None, _) if has_ended => return None,
+                (None, Some(state)) => state.clone(),
+                (None, None) => self.now.state(task, self.system),
+            };
+            Some(state.words(task, self.system))
         };
         self.tasks.iter().enumerate().map(state).collect()
+    }
+
+    /// Takes the states of all tasks from the kernel itself.
+    pub fn set_states(&mut self, states: impl Iterator<Item = State>) {
+        self.tasks.iter_mut().zip(states).for_each(|(seen, state)| seen.state = Some(state));
     }
 
     /// The end of a task after which it was given no other life.

@@ -12,9 +12,11 @@ use std::path::Path;
 use std::rc::Rc;
 
 use anyhow::{Context, Result, ensure};
-use fusee_abi::call::{HandleValue, rights};
+use fusee_abi::call::{Call, HandleValue, NUMBER, rights};
 use fusee_abi::image::{Header, System, mapping};
+use fusee_abi::trace::PANIC_CODE;
 use fusee_manifest::Resolved;
+use fusee_views::state::{Awaited, Ended, State};
 use object::{Object, ObjectSection, ObjectSymbol};
 use zerocopy::FromBytes;
 
@@ -95,10 +97,8 @@ pub struct Engine {
 /// One task.
 #[derive(Debug)]
 pub struct Task {
-    /// What it is doing, as the kernel has it: `Ready`, `Waiting`, and so on.
-    pub state: String,
-    /// What it waits for, in words.
-    pub waits_on: Option<String>,
+    /// What it is doing.
+    pub state: State,
     /// The task it waits for, if it is known which.
     pub waits_for: Option<usize>,
     /// The CPU it is on.
@@ -316,6 +316,9 @@ impl<'a> Look<'a> {
                     None => task.is_stale = true,
                 }
             }
+            if let State::Ended(how) = &mut task.state {
+                *how = ended(&task.statistics, &task.registers);
+            }
             seen.tasks.push(task);
         }
         let stopping = read(self.stopping)?;
@@ -412,6 +415,18 @@ impl Code {
     }
 }
 
+/// How a thread ended, by its last registers.
+fn ended(statistics: &Statistics, registers: &Registers) -> Ended {
+    // Without a handle it is the call that ends its caller, with this code.
+    let [handle, code] = [0, 1].map(|register: usize| registers.general[register]);
+    match () {
+        () if statistics.faults > 0 => Ended::Faulted,
+        () if registers.general[NUMBER] != Call::Exit as u64 || handle != 0 => Ended::Stopped(None),
+        () if code == PANIC_CODE => Ended::Panicked,
+        () => Ended::Exited(code as u32),
+    }
+}
+
 /// `svc #0`.
 const SVC: u32 = 0xd400_0001;
 const PAGE: usize = fusee_abi::image::PAGE as usize;
@@ -498,10 +513,10 @@ impl<'a> Objects<'a> {
     fn task(&self, index: usize, engines: &[Engine]) -> Result<Task> {
         let thread = self.object("threads", index)?;
         let (state, fields) = thread.field("state")?.variant()?;
-        let (waits_on, expected) = self.wait(&state, &fields, engines)?;
+        let (cause, expected) = self.wait(&state, &fields, engines)?;
         let donates_to = id(&thread.field("waits.waits_for")?)?;
         // What a thread that is ready once waited for does not count.
-        let waits_for = waits_on.is_some().then(|| donates_to.or(expected)).flatten();
+        let waits_for = cause.and_then(|_| donates_to.or(expected));
         let own = id(&thread.field("own")?)?;
         let chosen = id(&thread.field("waits.chosen")?)?;
         let owner = |reservation: usize| id(&self.object("reservations", reservation)?.field("owner")?);
@@ -512,14 +527,28 @@ impl<'a> Objects<'a> {
         for slot in 0..slots.length()? {
             serves.extend(id(&slots.element(slot)?.field("client")?)?);
         }
+        let cpu = thread.field("on")?.option()?.map(|cpu| cpu.number()).transpose()?.map(|cpu| cpu as usize);
+        let runs_on = chosen.map(owner).transpose()?.flatten();
+        let budget = own.map(|own| self.budget(own)).transpose()?;
+        let state = match (state.as_str(), cause, cpu) {
+            ("Dormant", ..) => State::NotStarted,
+            // How it ended is in its registers.
+            (STOPPED, ..) => State::Ended(Ended::Stopped(None)),
+            ("BetweenJobs", ..) => State::BetweenJobs,
+            (_, Some(cause), _) => State::Waits(cause, waits_for.into_iter().collect()),
+            (_, None, Some(cpu)) => State::Runs(cpu as u8, runs_on.unwrap_or(index)),
+            _ if budget.is_some_and(|budget| budget.throttled) && runs_on.is_none_or(|owner| owner == index) => {
+                State::Dry
+            }
+            _ => State::Ready,
+        };
         Ok(Task {
-            waits_on,
             waits_for,
-            cpu: thread.field("on")?.option()?.map(|cpu| cpu.number()).transpose()?.map(|cpu| cpu as usize),
+            cpu,
             registers: Registers::default(),
             is_stale: false,
-            runs_on: chosen.map(owner).transpose()?.flatten(),
-            budget: own.map(|own| self.budget(own)).transpose()?,
+            runs_on,
+            budget,
             job: Job {
                 number: job.field("number")?.number()?,
                 active: job.field("active")?.flag()?,
@@ -553,45 +582,44 @@ impl<'a> Objects<'a> {
         })
     }
 
-    /// What a thread in this state waits for, and for which task, if it is suspended at all.
-    fn wait(&self, state: &str, fields: &Value<'_>, engines: &[Engine]) -> Result<(Option<String>, Option<usize>)> {
+    /// The cause of a thread's suspension in this state, and the task that is to end it, if it is suspended at all.
+    fn wait(&self, state: &str, fields: &Value<'_>, engines: &[Engine]) -> Result<(Option<Awaited>, Option<usize>)> {
         let system = self.system();
         let first = || anyhow::Ok((fields.field("__0")?.number()? as usize).checked_sub(1));
         let user = || anyhow::Ok((fields.field("user")?.number()? as usize).checked_sub(1));
         let pool = |user: Option<usize>| {
-            let pool = user.and_then(|user| system.pool_users.get(user)).map(|user| user.pool as usize);
-            format!("pool `{}`", Self::named(&system.pools, pool))
+            let user = user.and_then(|user| system.pool_users.get(user)).context("a pool")?;
+            anyhow::Ok(user.pool as usize)
         };
         let server = |endpoint: Option<usize>| Some(system.endpoints.get(endpoint?)?.1.server as usize);
         Ok(match state {
-            "Ready" | "Dormant" | "Stopped" => (None, None),
-            "Receiving" => (Some(format!("requests at endpoint `{}`", Self::named(&system.endpoints, first()?))), None),
+            "Ready" | "Dormant" | STOPPED => (None, None),
+            "Receiving" => (Some(Awaited::Requests(first()?)), None),
             "Calling" => {
-                let endpoint = first()?;
-                let words = format!("its turn at endpoint `{}`", Self::named(&system.endpoints, endpoint));
-                (Some(words), server(endpoint))
+                let server = server(first()?);
+                (Some(Awaited::Reply(server)), server)
             }
             "AwaitingReply" => {
                 let server = (fields.field("server")?.number()? as usize).checked_sub(1);
-                let name = server.and_then(|server| system.tasks.get(server)).map_or("?", |task| task.name.as_str());
-                (Some(format!("the reply of `{name}`")), server)
+                (Some(Awaited::Reply(server)), server)
             }
             "Waiting" => {
                 let index = first()?.context("a notification")?;
                 let bound = id(&self.object("notifications", index)?.field("bound")?)?;
-                (Some(format!("notification `{}`", Self::named(&system.notifications, Some(index)))), bound)
+                (Some(Awaited::Notification(index)), bound)
             }
             "Acquiring" => {
                 let engine = first()?.and_then(|user| self.engine_of_user(user)).context("an engine")?;
-                (Some(self.engine_words(engine)), engines.get(engine).and_then(|engine| engine.user))
+                (Some(Awaited::Engine(engine)), engines.get(engine).and_then(|engine| engine.user))
             }
-            "AwaitingGroup" => (Some("engines of a group".to_owned()), None),
-            "Donating" => (Some("the end of a request that it donates to".to_owned()), None),
-            "AwaitingTurn" => (Some(format!("its turn to ask for a token of {}", pool(user()?))), None),
-            "AwaitingToken" => (Some(format!("a token of {}", pool(user()?))), None),
-            "BetweenJobs" => (Some("its next job".to_owned()), None),
-            "Sleeping" => (Some("a time".to_owned()), None),
-            other => anyhow::bail!("a thread is in the state `{other}`, which `dump` does not know"),
+            "AwaitingGroup" => (Some(Awaited::Group), None),
+            "Donating" => (Some(Awaited::Lends), None),
+            "AwaitingTurn" => (Some(Awaited::Turn(pool(user()?)?)), None),
+            "AwaitingToken" => (Some(Awaited::Token(pool(user()?)?)), None),
+            // Its job is over, which is a state of its own.
+            "BetweenJobs" => (Some(Awaited::Time), None),
+            "Sleeping" => (Some(Awaited::Time), None),
+            other => anyhow::bail!("a thread is in the state `{other}`, which has no words"),
         })
     }
 

@@ -20,6 +20,7 @@ use fusee_host::project::Project;
 use fusee_host::qemu::GuestMemory;
 use fusee_host::report::span;
 use fusee_host::words;
+use fusee_views::state::State;
 
 /// Arguments of `cargo xtask dump`.
 #[derive(Args)]
@@ -111,8 +112,8 @@ impl Report<'_> {
         let task = &self.seen.tasks[index];
         let _ = writeln!(text, "task `{}`: {}", self.name(index), self.state_words(index, task));
         if task.job.number > 0 {
-            let state = match (task.state.as_str(), task.job.active) {
-                ("Stopped", _) => "was its last",
+            let state = match (&task.state, task.job.active) {
+                (State::Ended(_), _) => "was its last",
                 (_, true) => "is under way",
                 (_, false) => "is complete",
             };
@@ -150,25 +151,14 @@ impl Report<'_> {
         Ok(())
     }
 
+    /// The task's state; if it has ended, with the instant and the message, as far as the trace has them.
     fn state_words(&self, index: usize, task: &Task) -> String {
-        let on = task.runs_on.filter(|owner| *owner != index);
-        let on = on.map_or_else(String::new, |owner| format!(", on the budget of `{}`", self.name(owner)));
-        if let Some(waits_on) = &task.waits_on {
-            let whom = task.waits_for.filter(|other| *other != index).map(|other| self.name(other));
-            let whom = whom.filter(|name| !waits_on.contains(&format!("`{name}`")));
-            return format!("waits for {waits_on}{}", whom.map_or_else(String::new, |name| format!(", from `{name}`")));
-        }
-        match (task.state.as_str(), task.cpu) {
-            ("Stopped", _) => {
+        match task.state {
+            State::Ended(_) => {
                 let end = Watch::of(self.trace, self.system).end_of(index);
-                format!("stopped: {}", end.as_deref().unwrap_or("its end is not in the trace any more"))
+                end.unwrap_or_else(|| task.state.words(index, self.system))
             }
-            ("Dormant", _) => "not started".to_owned(),
-            (_, Some(cpu)) => format!("running on CPU {cpu}{on}"),
-            _ if task.budget.is_some_and(|budget| budget.throttled) && on.is_empty() => {
-                "ready, but its budget is used up".to_owned()
-            }
-            _ => format!("ready, and on no CPU{on}"),
+            _ => task.state.words(index, self.system),
         }
     }
 }

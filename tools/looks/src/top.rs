@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use clap::{Args, ValueHint};
-use fusee_exports::now::Now;
 use fusee_manifest::trace::Trace;
 use fusee_manifest::{Manifest, Resolved, Time};
+use fusee_views::now::Now;
 use fusee_views::stream::Stream;
 
 use fusee_host::build::Kernel;
@@ -191,7 +191,7 @@ pub fn text(now: &Now, before: &Now, system: &Resolved) -> String {
         let state = &now.tasks[index];
         table.add_row([
             task.name.clone(),
-            now.words(index, system),
+            now.state(index, system).words(index, system),
             share(ran, earlier.0),
             paid,
             of,

@@ -259,23 +259,6 @@ impl Wait {
             _ => Wait::Other,
         }
     }
-
-    /// In few words, as what stands behind the name of a task that does so at the moment.
-    #[must_use]
-    pub fn now(self, system: &Resolved) -> String {
-        fn name<T>(objects: &[(String, T)], index: usize) -> &str {
-            objects.get(index).map_or("?", |(name, _)| name.as_str())
-        }
-        match self {
-            Wait::Server(endpoint) => format!("calls {}", name(&system.endpoints, endpoint)),
-            Wait::Engine(engine) => format!("waits for {}", name(&system.engines, engine)),
-            Wait::Token(pool) | Wait::Turn(pool) => format!("waits for {}", name(&system.pools, pool)),
-            Wait::Notification(notification) => format!("waits for {}", name(&system.notifications, notification)),
-            Wait::Request => "waits for requests".to_owned(),
-            Wait::Sleep => "sleeps".to_owned(),
-            Wait::Other => "waits".to_owned(),
-        }
-    }
 }
 
 /// What a thread does.

@@ -7,6 +7,8 @@
 //! - [`picture`]: these as SVG (`tools/raster` makes PNG of it).
 //! - [`page`]: these as a page to look around in.
 //! - [`explain`]: where the time of a job went.
+//! - [`state`]: the present state of a task, and its words.
+//! - [`now`]: the present states of all tasks, from the records so far.
 //! - [`stream`]: a trace that has come over a serial line.
 //! - [`turns`]: when emulated CPUs were not executed, which `explain` tells apart.
 //!
@@ -14,11 +16,13 @@
 #![forbid(unsafe_code)]
 
 pub mod explain;
+pub mod now;
 pub mod page;
 pub mod picture;
 #[cfg(test)]
 mod random;
 pub mod schedule;
+pub mod state;
 pub mod stream;
 mod tokens;
 pub mod turns;

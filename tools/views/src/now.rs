@@ -6,10 +6,11 @@
 
 use std::collections::BTreeMap;
 
-use fusee_abi::trace::{Event, Record};
+use fusee_abi::trace::{Event, PANIC_CODE, Record};
 use fusee_manifest::Resolved;
 
-use fusee_views::explain::Wait;
+use crate::explain::Wait;
+use crate::state::{Awaited, Ended, State};
 
 /// A system at the moment.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,8 +34,8 @@ pub struct Now {
 /// One task.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TaskNow {
-    /// What it does.
-    pub state: State,
+    /// What it does, as far as one record says it.
+    doing: Doing,
     /// Its newest job; zero: there was none yet.
     pub job: u32,
     /// Whether that is complete.
@@ -53,9 +54,9 @@ pub struct TaskNow {
     pub is_dry: bool,
 }
 
-/// What a task does.
+/// What a task does, as far as one record says it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub enum State {
+enum Doing {
     /// Nothing was heard of it.
     #[default]
     Unknown,
@@ -65,8 +66,8 @@ pub enum State {
     Ready,
     /// It is suspended by a call.
     Waits(Wait),
-    /// It has ended: by itself, by a fault, by another task.
-    Ended(&'static str),
+    /// It has ended.
+    Ended(Ended),
 }
 
 /// One engine.
@@ -146,19 +147,19 @@ impl Now {
                 task.latest = task.latest.max(Some(lateness));
             }
             Event::SwitchTo | Event::RunOn => {
-                task.state = State::Runs(record.cpu, system.owner(object).unwrap_or(index))
+                task.doing = Doing::Runs(record.cpu, system.owner(object).unwrap_or(index))
             }
-            Event::SwitchAway if matches!(task.state, State::Runs(..)) => task.state = State::Ready,
-            Event::Block => task.state = State::Waits(Wait::of(record.value, record.object)),
-            Event::Call if record.value == 0 => task.state = State::Waits(Wait::Server(object)),
-            Event::Resume => task.state = State::Ready,
-            Event::Exit => task.state = State::Ended("ended"),
-            Event::Fault => task.state = State::Ended("faulted"),
-            Event::Stop => task.state = State::Ended("stopped"),
-            Event::Restart => task.state = State::Ready,
+            Event::SwitchAway if matches!(task.doing, Doing::Runs(..)) => task.doing = Doing::Ready,
+            Event::Block => task.doing = Doing::Waits(Wait::of(record.value, record.object)),
+            Event::Call if record.value == 0 => task.doing = Doing::Waits(Wait::Server(object)),
+            Event::Exit if u64::from(record.value) == PANIC_CODE => task.doing = Doing::Ended(Ended::Panicked),
+            Event::Exit => task.doing = Doing::Ended(Ended::Exited(record.value)),
+            Event::Fault => task.doing = Doing::Ended(Ended::Faulted),
+            Event::Stop => task.doing = Doing::Ended(Ended::Stopped((record.object as usize).checked_sub(1))),
+            Event::Resume | Event::Restart => task.doing = Doing::Ready,
             _ => {}
         }
-        if let State::Ended(_) = task.state {
+        if let Doing::Ended(_) = task.doing {
             self.engines.iter_mut().for_each(|engine| engine.waiters.retain(|waiter| *waiter != index));
             self.pools.iter_mut().for_each(|pool| pool.retain(|_, holder| *holder != index));
         }
@@ -197,52 +198,48 @@ impl Now {
         (ran, charged)
     }
 
-    /// What a task does, in words.
+    /// The present state of a task.
     #[must_use]
-    pub fn words(&self, task: usize, system: &Resolved) -> String {
-        let name = |task: usize| system.tasks.get(task).map_or("?", |task| task.name.as_str());
+    pub fn state(&self, task: usize, system: &Resolved) -> State {
         let now = &self.tasks[task];
-        match now.state {
-            State::Unknown => "?".to_owned(),
-            State::Ended(how) => how.to_owned(),
-            State::Runs(cpu, owner) if owner == task => format!("runs on CPU {cpu}"),
-            State::Runs(cpu, owner) => format!("runs on CPU {cpu} for {}", name(owner)),
-            State::Ready if now.job > 0 && now.is_complete => "between jobs".to_owned(),
-            State::Ready if now.is_dry => "budget used up".to_owned(),
+        match now.doing {
+            Doing::Unknown => State::Unknown,
+            Doing::Ended(how) => State::Ended(how),
+            Doing::Runs(cpu, owner) => State::Runs(cpu, owner),
+            Doing::Ready if now.job > 0 && now.is_complete => State::BetweenJobs,
+            Doing::Ready if now.is_dry => State::Dry,
             // A server that waits for requests leaves no record of that.
-            State::Ready => {
-                self.idle_endpoint(task, system).map_or_else(|| "ready".to_owned(), |name| format!("serves {name}"))
-            }
-            State::Waits(wait) => self.wait_words(task, wait, system),
+            Doing::Ready => match self.idle_endpoint(task, system) {
+                Some(endpoint) => State::Waits(Awaited::Requests(Some(endpoint)), Vec::new()),
+                None => State::Ready,
+            },
+            Doing::Waits(wait) => self.waits(task, wait, system),
         }
     }
 
     /// An endpoint of this task, if nobody waits for an answer of its.
-    fn idle_endpoint<'a>(&self, task: usize, system: &'a Resolved) -> Option<&'a str> {
+    fn idle_endpoint(&self, task: usize, system: &Resolved) -> Option<usize> {
         let is_own = |index: usize| system.endpoints.get(index).is_some_and(|(_, one)| one.server as usize == task);
-        let waits = |other: &TaskNow| matches!(other.state, State::Waits(Wait::Server(endpoint)) if is_own(endpoint));
-        let own = system.endpoints.iter().enumerate().find(|(index, _)| is_own(*index));
-        own.filter(|_| !self.tasks.iter().any(waits)).map(|(_, (name, _))| name.as_str())
+        let waits = |other: &TaskNow| matches!(other.doing, Doing::Waits(Wait::Server(endpoint)) if is_own(endpoint));
+        let own = (0..system.endpoints.len()).find(|index| is_own(*index));
+        own.filter(|_| !self.tasks.iter().any(waits))
     }
 
-    /// For what it waits, and behind a colon for whom.
-    fn wait_words(&self, task: usize, wait: Wait, system: &Resolved) -> String {
-        let name = |task: usize| system.tasks.get(task).map_or("?", |task| task.name.as_str());
+    /// For what it waits, and for whom.
+    fn waits(&self, task: usize, wait: Wait, system: &Resolved) -> State {
         let whom: Vec<usize> = match wait {
             Wait::Token(pool) => self.pools.get(pool).into_iter().flat_map(BTreeMap::values).copied().collect(),
             Wait::Engine(engine) => self.engines.get(engine).and_then(|engine| engine.user).into_iter().collect(),
-            Wait::Server(endpoint) => {
-                system.endpoints.get(endpoint).map(|(_, one)| one.server as usize).into_iter().collect()
-            }
             Wait::Notification(notification) => {
                 let bound = system.notifications.get(notification).map(|(_, one)| one.bound_plus_one as usize);
                 bound.and_then(|bound| bound.checked_sub(1)).into_iter().collect()
             }
             _ => Vec::new(),
         };
-        let whom: Vec<&str> = whom.into_iter().filter(|whom| *whom != task).map(name).collect();
-        let colon = if whom.is_empty() { "" } else { ": " };
-        format!("{}{colon}{}", wait.now(system), whom.join(", "))
+        match (wait, self.idle_endpoint(task, system)) {
+            (Wait::Request, endpoint) => State::Waits(Awaited::Requests(endpoint), Vec::new()),
+            _ => State::Waits(Awaited::of(wait, system), whom),
+        }
     }
 }
 
@@ -296,7 +293,7 @@ mod tests {
             for (index, task) in whole.tasks.iter().enumerate() {
                 let count = |ledger| ledgers.get(&(ledger as u16, index as u16)).copied().unwrap_or(0);
                 prop_assert_eq!((task.jobs, task.misses), (count(Ledger::Jobs), count(Ledger::Misses)));
-                prop_assert!(!whole.words(index, &system).is_empty());
+                prop_assert!(!whole.state(index, &system).words(index, &system).is_empty());
             }
         }
     }

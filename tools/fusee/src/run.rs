@@ -28,7 +28,7 @@ The table of tasks:
   missed      of these, completed after their deadlines
   skipped     releases that were dropped, because earlier jobs were late
   latest ms   completion less deadline of the latest job: negative if it was in time
-  state       how the task ended; what it does at the end if the system was ended from outside
+  state       how the task ended; what it does at the end if the system did not end itself
   CPU ms      CPU time of the task's thread, on whichever budget it ran
   charged ms  time taken from the task's budget, by itself and by tasks that ran for it
   dry         how often its budget was exhausted
@@ -179,6 +179,13 @@ pub fn run(run: &RunArguments, install: bool) -> Result<bool> {
             Ok(()) => say(&format!("the screen: {}", path.display())),
             Err(error) => problems.push(Problem { cause: Cause::Result, text: format!("{error:#}") }),
         }
+    }
+    if image.manifest.expectations.is_some() {
+        let name = image.manifest.file.display();
+        eprintln!(
+            "{} of the table `[test]` of {name} only expected ends count here; `cargo xtask test` compares all of it",
+            report::yellow("note:")
+        );
     }
     let is_good = problems.is_empty();
     if run.json {

@@ -153,3 +153,73 @@ fn woken(system: &Resolved) -> Vec<usize> {
     tasks.extend(system.devices.iter().filter(|device| device.processor.is_some()).map(|device| device.driver));
     tasks
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::FileExt;
+    use std::path::{Path, PathBuf};
+
+    use fusee_manifest::Manifest;
+
+    use super::*;
+
+    const SYSTEM: &str = "[system]\nname = \"ends\"\nboard = \"virt\"\ncpus = 1\nadmission = \"warn\"\n";
+
+    fn system(more: &str) -> Resolved {
+        Manifest::parse(Path::new("ends.toml"), &format!("{SYSTEM}{more}")).unwrap().system
+    }
+
+    /// A system with a device that may wake `driver`, by a line of the board or by its number.
+    fn with_line(line: &str) -> Vec<usize> {
+        woken(&system(&format!(
+            "[tasks.other]\nscript = [\"burn 1ms\"]\n[tasks.driver]\nbinary = \"apps/hello\"\nhandles = {{ line = \"interrupt line: \
+             acknowledge\", news = \"notification news: wait\" }}\n[notifications.news]\n[interrupts.line]\nline = {line}\nnotification = \
+             \"news\"\n"
+        )))
+    }
+
+    #[test]
+    fn a_line_may_wake_a_task_unless_its_device_acts_for_somebody_outside_only() {
+        for line in ["\"uart0\"", "\"gpio0\""] {
+            assert_eq!(with_line(line), [0; 0], "{line}");
+        }
+        for line in ["\"rtc0\"", "\"block0\"", "\"edu0\"", "77"] {
+            let mut woken = with_line(line);
+            woken.dedup();
+            assert_eq!(woken, [1], "{line}");
+        }
+    }
+
+    /// Memory of the board without contents, but for these words.
+    fn memory(path: &PathBuf, system: &Resolved, words: &[(u64, u32)]) -> GuestMemory {
+        let file = std::fs::File::create(path).unwrap();
+        file.set_len(system.board.ram()).unwrap();
+        for (at, word) in words {
+            file.write_all_at(&word.to_le_bytes(), at - system.board.memory.base).unwrap();
+        }
+        GuestMemory::kept(path, system.board.memory.base).unwrap()
+    }
+
+    #[test]
+    fn an_accelerator_rests_once_all_that_was_submitted_is_retired_and_each_reset_is_done() {
+        let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../userland/demo/demo.toml"))
+            .unwrap();
+        let system = Manifest::parse(Path::new("demo.toml"), &text).unwrap().system;
+        let path = std::env::temp_dir().join(format!("fusee-ends-{}", std::process::id()));
+        let device = &system.devices[0];
+        let engine = EngineIndex::ALL[0];
+        let submitted = device.doorbells + contract::doorbell_page(engine, 1);
+        let [seen, retired] =
+            [contract::status_seen(engine, 1), contract::status_retired(engine, 1)].map(|word| device.status + word);
+        let [asked, done] = [contract::control_reset_request(1, engine), contract::control_reset_done(1, engine)]
+            .map(|word| device.control + word);
+        let rests = |words: &[(u64, u32)]| rests(device, &memory(&path, &system, words));
+        assert_eq!(rests(&[]), Some(true));
+        assert_eq!(rests(&[(submitted, 1)]), Some(false), "rung, and not seen");
+        assert_eq!(rests(&[(submitted, 1), (seen, 1)]), Some(false), "at work");
+        assert_eq!(rests(&[(submitted, 1), (seen, 1), (retired, 1)]), Some(true));
+        assert_eq!(rests(&[(asked, 1)]), Some(false), "being reset");
+        assert_eq!(rests(&[(asked, 1), (done, 1)]), Some(true));
+        std::fs::remove_file(path).unwrap();
+    }
+}

@@ -100,24 +100,15 @@ impl Awaited {
 
     fn words(self, system: &Resolved) -> String {
         match self {
-            Awaited::Reply(server) => format!("waits for a reply of {}", task(system, server)),
-            Awaited::Requests(Some(endpoint)) => {
-                format!("waits for requests at `{}`", name(&system.endpoints, endpoint))
-            }
+            Awaited::Reply(server) => format!("calls {}", task(system, server)),
+            Awaited::Requests(Some(endpoint)) => format!("waits for requests at {}", name(&system.endpoints, endpoint)),
             Awaited::Requests(None) => "waits for requests".to_owned(),
-            Awaited::Notification(notification) => {
-                format!("waits for notification `{}`", name(&system.notifications, notification))
-            }
-            Awaited::Engine(engine) => {
-                // An engine that no device has is a lock that tasks use among themselves.
-                let is_mutex = system.engine_places.get(engine).is_some_and(Option::is_none);
-                let kind = if is_mutex { "mutex" } else { "engine" };
-                format!("waits for {kind} `{}`", name(&system.engines, engine))
-            }
-            Awaited::Group => "waits for engines of a group".to_owned(),
-            Awaited::Token(pool) => format!("waits for a token of `{}`", name(&system.pools, pool)),
-            Awaited::Turn(pool) => format!("waits for its turn to ask for a token of `{}`", name(&system.pools, pool)),
-            Awaited::Lends => "waits for the end of a request that it donates to".to_owned(),
+            Awaited::Notification(notification) => format!("waits for {}", name(&system.notifications, notification)),
+            Awaited::Engine(engine) => format!("waits for {}", name(&system.engines, engine)),
+            Awaited::Group => "waits for a group".to_owned(),
+            Awaited::Token(pool) => format!("waits for a token of {}", name(&system.pools, pool)),
+            Awaited::Turn(pool) => format!("waits for its turn at {}", name(&system.pools, pool)),
+            Awaited::Lends => "donates".to_owned(),
             Awaited::Time => "sleeps".to_owned(),
             Awaited::Unknown => "waits".to_owned(),
         }
@@ -132,17 +123,17 @@ impl State {
             State::Unknown => "?".to_owned(),
             State::NotStarted => "not started".to_owned(),
             State::Runs(cpu, owner) if *owner == index => format!("runs on CPU {cpu}"),
-            State::Runs(cpu, owner) => format!("runs on CPU {cpu}, on the budget of {}", task(system, Some(*owner))),
+            State::Runs(cpu, owner) => format!("runs on CPU {cpu} for {}", task(system, Some(*owner))),
             State::Ready => "ready".to_owned(),
-            State::Dry => "ready, but its budget is used up".to_owned(),
+            State::Dry => "budget used up".to_owned(),
             State::BetweenJobs => "between jobs".to_owned(),
             State::Waits(cause, whom) => {
                 // The server of a reply is in the words already.
                 let is_named = |other: &usize| matches!(cause, Awaited::Reply(server) if *server == Some(*other));
                 let whom = whom.iter().filter(|other| **other != index && !is_named(other));
-                let whom: Vec<String> = whom.map(|other| task(system, Some(*other))).collect();
-                let from = if whom.is_empty() { "" } else { ", from " };
-                format!("{}{from}{}", cause.words(system), whom.join(", "))
+                let whom: Vec<&str> = whom.map(|other| task(system, Some(*other))).collect();
+                let colon = if whom.is_empty() { "" } else { ": " };
+                format!("{}{colon}{}", cause.words(system), whom.join(", "))
             }
             State::Ended(how) => how.words(system),
         }
@@ -155,8 +146,8 @@ impl State {
     }
 }
 
-fn task(system: &Resolved, task: Option<usize>) -> String {
-    format!("`{}`", task.and_then(|task| system.tasks.get(task)).map_or("?", |task| task.name.as_str()))
+fn task(system: &Resolved, task: Option<usize>) -> &str {
+    task.and_then(|task| system.tasks.get(task)).map_or("?", |task| task.name.as_str())
 }
 
 fn name<T>(objects: &[(String, T)], index: usize) -> &str {
@@ -171,6 +162,7 @@ mod tests {
     #[test]
     fn each_state_has_words_of_its_own() {
         let system = system();
+        // Names of notifications, engines and pools may be equal: one of them stands for all.
         let causes = [
             Awaited::Reply(Some(1)),
             Awaited::Requests(Some(0)),
@@ -201,8 +193,8 @@ mod tests {
         let system = system();
         let name = |task: usize| system.tasks[task].name.clone();
         let words = |cause, whom: &[usize]| State::Waits(cause, whom.to_vec()).words(0, &system);
-        assert_eq!(words(Awaited::Reply(Some(1)), &[1]), format!("waits for a reply of `{}`", name(1)));
+        assert_eq!(words(Awaited::Reply(Some(1)), &[1]), format!("calls {}", name(1)));
         assert_eq!(words(Awaited::Time, &[0]), "sleeps");
-        assert!(words(Awaited::Engine(0), &[1]).ends_with(&format!(", from `{}`", name(1))));
+        assert!(words(Awaited::Engine(0), &[1]).ends_with(&format!(": {}", name(1))));
     }
 }

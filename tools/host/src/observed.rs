@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use fusee_abi::trace::{Event, Record};
 use fusee_manifest::trace::Trace;
-use fusee_manifest::{Resolved, Time, admission};
+use fusee_manifest::{Resolved, admission};
 use fusee_sched_analysis::Overheads;
 use fusee_simulator::services::Services;
 use schemars::JsonSchema;
@@ -428,9 +428,10 @@ impl Declaration {
     fn sentence(&self) -> Option<String> {
         let seen = self.longest.filter(|_| self.exceeds)?;
         let (task, object) = (&self.task, self.object.as_deref().unwrap_or("?"));
-        let declared = Time(self.declared);
+        let declared = words::span(self.declared.cast_signed()).replace(".000 ", " ");
         let times = |count: u64| if count == 1 { "once".to_owned() } else { format!("{count} times") };
-        let place = self.longest_in.as_ref().map_or_else(String::new, |job| format!(" in `{job}`"));
+        let job = self.longest_in.as_ref().filter(|job| **job != self.task);
+        let place = job.map_or_else(String::new, |job| format!(" in `{job}`"));
         let took = format!("it took {}{place}", words::span(seen.cast_signed()));
         let did = format!("it did so {}{place}", times(seen));
         Some(match self.what {

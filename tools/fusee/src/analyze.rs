@@ -25,7 +25,7 @@ use fusee_sched_analysis::{Cluster, Overheads, Report, Task, analyse, approximat
 use num_rational::BigRational;
 
 use crate::simulate::{self, Sizes};
-use crate::suggest;
+use crate::suggest::SuggestArguments;
 use crate::task_set::{self, NamedTask, TaskSet};
 use fusee_host::answers::{self, Analysis, BusAnalysis, ClusterAnalysis, GraphAnalysis, LifeAnalysis, TaskAnalysis};
 use fusee_host::project::Project;
@@ -64,12 +64,9 @@ pub struct AnalyzeArguments {
     /// Print the manifest with all short forms written out, and analyse nothing.
     #[arg(long, conflicts_with_all = ["cpus", "policy", "clusters", "overheads", "json"])]
     expanded: bool,
-    /// Print the lines that the manifest of the last run lacks or has too small, by what was seen in that run.
-    #[arg(long, conflicts_with_all = ["source", "manifest", "cpus", "policy", "clusters", "overheads", "json"])]
-    suggest: bool,
-    /// With --suggest: how much more than was seen, in percent.
-    #[arg(long, default_value_t = 20, requires = "suggest", value_parser = clap::value_parser!(u64).range(0..=1000))]
-    margin: u64,
+    #[command(flatten)]
+    /// What the last run suggests.
+    pub suggest: SuggestArguments,
 }
 
 impl AnalyzeArguments {
@@ -190,9 +187,6 @@ impl Subject {
 
 /// Analyses what the arguments name, and prints it; `false`: something does not hold.
 pub fn analyze(arguments: &AnalyzeArguments) -> Result<bool> {
-    if arguments.suggest {
-        return suggest::suggest(&Project::here()?, arguments.margin);
-    }
     let project = Project::here()?;
     let source = project.manifest(arguments.manifest.as_deref().or(arguments.source.as_deref()))?;
     if arguments.expanded {

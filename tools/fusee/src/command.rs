@@ -11,7 +11,7 @@ use fusee_host::words;
 use fusee_host::{report, table};
 use fusee_manifest::Profile;
 
-use crate::{analyze, new, passed, run, simulate, trace};
+use crate::{analyze, new, passed, run, simulate, suggest, trace};
 
 /// Build, run, test and measure Fusee.
 ///
@@ -146,6 +146,7 @@ fn dispatch(arguments: &Arguments) -> Result<bool> {
         Command::Flash(passed) => passed::flash(passed, arguments),
         Command::Simulate(arguments) => simulate::simulate(arguments),
         Command::Test(passed) => passed::test(passed, arguments),
+        Command::Analyze(analyze) if analyze.suggest.suggest => suggest::suggest(&analyze.suggest, arguments),
         Command::Analyze(arguments) => analyze::analyze(arguments),
         Command::Bench(passed) => research("bench", passed),
         Command::Profile(passed) => research("profile", passed),

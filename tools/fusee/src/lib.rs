@@ -9,7 +9,7 @@
 //! new        `cargo xtask new`
 //! stream     the trace that a task sends over a serial line
 //! analyze    `cargo xtask analyze`
-//! suggest    `analyze --suggest`: what a manifest lacks, by the last run
+//! suggest    `analyze --suggest`
 //! simulate   `cargo xtask simulate`
 //! task_set   task sets written as JSON
 //! ```

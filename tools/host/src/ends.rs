@@ -19,7 +19,8 @@ use fusee_accel_contract as contract;
 use fusee_accel_contract::EngineIndex;
 use fusee_manifest::{Device, Resolved};
 
-use crate::look::{Look, Pulse};
+use crate::look::Look;
+use crate::pulse::Pulse;
 use crate::qemu::{EndedBy, GuestMemory};
 use crate::vital::Vital;
 

@@ -16,6 +16,7 @@
 //! vital      tasks whose end ends a run
 //! workspace  the workspace of a command, and the image of a system
 //! defmt      what tasks say by the crate `defmt`
+//! pulse      guest memory -> time, and which threads have ended, while it runs
 //! look       guest memory -> tasks, what they wait for and hold
 //! typed      memory -> values, by the names of the source
 //! decode     guest memory -> trace, addresses -> source lines, stacks -> calls
@@ -53,6 +54,7 @@ pub mod meter;
 pub mod observed;
 pub mod picture;
 pub mod project;
+pub mod pulse;
 pub mod qemu;
 pub mod report;
 pub mod run;

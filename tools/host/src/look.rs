@@ -34,13 +34,13 @@ const IMAGE_END: &str = "__image_end";
 
 /// A system, and how its memory is read.
 pub struct Look<'a> {
-    system: &'a Resolved,
+    pub(crate) system: &'a Resolved,
     programs: &'a Programs,
-    types: Types,
-    state: Static,
+    pub(crate) types: Types,
+    pub(crate) state: Static,
     frames: Static,
     last: Static,
-    stopping: Static,
+    pub(crate) stopping: Static,
     packed_at: u64,
     known: RefCell<BTreeMap<String, Option<Rc<Code>>>>,
 }
@@ -181,60 +181,8 @@ pub struct Handle {
     pub rights: Vec<&'static str>,
 }
 
-/// What a kernel shows while it runs: its time, and which threads have ended. The kernel may be about to write what is read, so one look is good for nothing
-/// but to see that time goes on and that a thread has ended for good.
-pub struct Pulse<'a> {
-    types: &'a Types,
-    /// Of each CPU of the kernel the places of the thread on it, of the instant until which time is booked, and of the setting of its timer.
-    cpus: Vec<[Static; 3]>,
-    /// The places of the threads' states.
-    threads: Vec<Static>,
-    stopping: Static,
-}
-
-impl Pulse<'_> {
-    fn bytes(memory: &GuestMemory, of: Static) -> Option<Vec<u8>> {
-        memory.read(of.address - KERNEL_OFFSET, of.bytes).ok()
-    }
-
-    /// The bits of a value, of which all are zero if it is an `Option` of an id that is `None`.
-    fn number(memory: &GuestMemory, of: Static) -> Option<u64> {
-        let mut word = [0; 8];
-        word.get_mut(..of.bytes)?.copy_from_slice(&Pulse::bytes(memory, of)?);
-        Some(u64::from_le_bytes(word))
-    }
-
-    /// The latest instant that the kernel has come to; and the next at which it wants to be woken, if all of its CPUs are idle. Nanoseconds. `None`: the
-    /// memory cannot be read.
-    #[must_use]
-    pub fn read(&self, memory: &GuestMemory) -> Option<(u64, Option<u64>)> {
-        let number = |of: Static| Pulse::number(memory, of);
-        let (mut latest, mut next) = (0, Some(u64::MAX));
-        for [current, mark, armed] in &self.cpus {
-            latest = latest.max(number(*mark)?);
-            next =
-                next.filter(|_| number(*current) == Some(0)).zip(number(*armed)).map(|(next, armed)| next.min(armed));
-        }
-        Some((latest, next))
-    }
-
-    /// Whether a task has ended. `None`: its state cannot be read.
-    #[must_use]
-    pub fn has_ended(&self, memory: &GuestMemory, task: usize) -> Option<bool> {
-        let state = *self.threads.get(task)?;
-        let (name, _) = self.types.value(state, "state", &Pulse::bytes(memory, state)?).ok()?.variant().ok()?;
-        Some(name == STOPPED)
-    }
-
-    /// Whether the kernel has panicked.
-    #[must_use]
-    pub fn has_panicked(&self, memory: &GuestMemory) -> Option<bool> {
-        Pulse::number(memory, self.stopping).map(|number| number != 0)
-    }
-}
-
 /// The state of a thread that has ended, as the kernel calls it.
-const STOPPED: &str = "Stopped";
+pub(crate) const STOPPED: &str = "Stopped";
 
 impl<'a> Look<'a> {
     /// How to look into a system that is made of these programs.
@@ -255,25 +203,6 @@ impl<'a> Look<'a> {
             packed_at,
             known: RefCell::default(),
         })
-    }
-
-    /// How the kernel is looked at while it runs.
-    ///
-    /// # Errors
-    /// The kernel lacks one of its objects.
-    pub fn pulse(&self) -> Result<Pulse<'_>> {
-        let whole = vec![0; self.state.bytes];
-        let kernel = self.types.value(self.state, "STATE", &whole)?.field("value.kernel")?;
-        let objects = Objects { look: self, kernel };
-        let cpu = |number: usize| {
-            let cpu = objects.kernel.field("cpus")?.element(number)?;
-            let place = |field: &str| anyhow::Ok(cpu.field(field)?.static_in(self.state, &whole));
-            Ok([place("current")?, place("mark")?, place("armed")?])
-        };
-        let cpus = (0..self.system.cpus as usize).map(cpu).collect::<Result<_>>()?;
-        let thread = |index| Ok(objects.object("threads", index)?.field("state")?.static_in(self.state, &whole));
-        let threads = (0..self.system.tasks.len()).map(thread).collect::<Result<_>>()?;
-        Ok(Pulse { types: &self.types, cpus, threads, stopping: self.stopping })
     }
 
     /// Looks. `cpus` are those that QEMU emulates, if it has said what is in them.
@@ -455,14 +384,14 @@ fn id(value: &Value<'_>) -> Result<Option<usize>> {
 }
 
 /// The objects of a kernel.
-struct Objects<'a> {
-    look: &'a Look<'a>,
-    kernel: Value<'a>,
+pub(crate) struct Objects<'a> {
+    pub(crate) look: &'a Look<'a>,
+    pub(crate) kernel: Value<'a>,
 }
 
 impl<'a> Objects<'a> {
     /// The object of a table. The last lies in front of all others: see `arena.rs` of the kernel's core.
-    fn object(&self, table: &str, index: usize) -> Result<Value<'a>> {
+    pub(crate) fn object(&self, table: &str, index: usize) -> Result<Value<'a>> {
         let table = self.kernel.field(table)?;
         let count = table.length()?;
         ensure!(index < count, "an object has the number {index}, of {count}");

@@ -6,7 +6,7 @@ use anyhow::Result;
 use clap::{CommandFactory, Parser, Subcommand};
 use fusee_host::{report, table};
 
-use crate::{dump, export, gdb, top};
+use crate::{dump, export, gdb, suggest, top};
 
 /// Look into systems that run.
 #[derive(Parser)]
@@ -30,6 +30,9 @@ enum Command {
     Dump(dump::DumpArguments),
     /// Runs a system under gdb, paused at first, with the symbols of the kernel and of each task.
     Gdb(gdb::GdbArguments),
+    /// Prints what the manifest of the last run lacks, as `analyze --suggest` was asked to.
+    #[command(hide = true)]
+    Suggest(suggest::SuggestArguments),
     /// Writes a trace for other tools, as `trace` was asked to.
     #[command(hide = true)]
     Export(export::ExportArguments),
@@ -51,6 +54,7 @@ fn dispatch(arguments: &Arguments) -> Result<bool> {
         Command::Top(arguments) => top::top(arguments, install),
         Command::Dump(arguments) => dump::dump(arguments),
         Command::Gdb(arguments) => gdb::gdb(arguments, install),
+        Command::Suggest(arguments) => suggest::suggest(arguments),
         Command::Export(arguments) => export::export(arguments),
     }
 }

@@ -6,6 +6,7 @@
 //! top        `cargo xtask top`: the present state of each task
 //! dump       `cargo xtask dump`
 //! gdb        `cargo xtask gdb`
+//! suggest    `analyze --suggest`: what a manifest lacks, by the last run
 //! ```
 //!
 //! Not here: the views themselves (`tools/exports`), and what each run may print (`tools/fusee`).
@@ -17,4 +18,5 @@ pub mod command;
 pub mod dump;
 pub mod export;
 pub mod gdb;
+pub mod suggest;
 pub mod top;

@@ -142,7 +142,7 @@ pub fn bench(arguments: &BenchArguments, install: bool) -> Result<bool> {
             column: measured.column,
             problems,
         };
-        println!("{}", answers::line(&answer)?);
+        fusee_host::sayln!("{}", answers::line(&answer)?);
         return Ok(is_good);
     }
     let mut header = vec!["path, instructions", "median", "min", "max"];
@@ -161,12 +161,12 @@ pub fn bench(arguments: &BenchArguments, install: bool) -> Result<bool> {
         row.extend(others.iter().map(figure));
         table.add_row(row);
     }
-    println!("{table}");
-    println!("{}", measured.level_table());
-    println!("{}", measured.crowd.table());
-    println!("{}", clients::table(&measured.clients));
+    fusee_host::sayln!("{table}");
+    fusee_host::sayln!("{}", measured.level_table());
+    fusee_host::sayln!("{}", measured.crowd.table());
+    fusee_host::sayln!("{}", clients::table(&measured.clients));
     let sizes::Sizes { text, data, frame, thread } = measured.size;
-    println!(
+    fusee_host::sayln!(
         "kernel: {:.1} KiB of code and constants with all features but `spatial`, {:.1} without `streams` (must 124, aim 96), {:.1} without any (must 64, aim 48), \
          {} B for sharing (must 4096), {} for streams (must 3072), {} for spatial (must 2560); {data} B of data, largest stack frame {frame} B, a thread {thread} B",
         kibibytes(text),
@@ -176,7 +176,7 @@ pub fn bench(arguments: &BenchArguments, install: bool) -> Result<bool> {
         text.saturating_sub(measured.without_streams.text),
         measured.with_spatial.text.saturating_sub(text)
     );
-    println!("{}, profile det, no trace", measured.column);
+    fusee_host::sayln!("{}, profile det, no trace", measured.column);
     if arguments.bless {
         bless(&measured)?;
         return Ok(sizes::too_large(measured.without_streams).is_empty());
@@ -248,7 +248,7 @@ pub fn samples(workspace: &Workspace, image: &Image, seconds: u64, arguments: Ve
     let options = system::RunOptions { arguments, ..system::RunOptions::quiet(seconds) };
     let run = system::run(workspace, image, &options)?;
     if run.outcome.code != Some(0) {
-        print!("{}", run.outcome.console);
+        fusee_host::words::print(&run.outcome.console);
         system::print_outcome(image, &run, &|text| eprintln!("{text}"));
         bail!("the bench did not end well");
     }

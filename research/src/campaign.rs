@@ -283,7 +283,11 @@ pub fn campaign(arguments: &CampaignArguments) -> Result<bool> {
     }
     if arguments.list {
         for Campaign { name, question, unit, budget, large, .. } in &chosen {
-            println!("{name}: {question} ({} {unit} in the suite, {} here)", thousands(*budget), thousands(*large));
+            fusee_host::sayln!(
+                "{name}: {question} ({} {unit} in the suite, {} here)",
+                thousands(*budget),
+                thousands(*large)
+            );
         }
         return Ok(true);
     }
@@ -291,7 +295,7 @@ pub fn campaign(arguments: &CampaignArguments) -> Result<bool> {
     for one in &chosen {
         is_good &= run(&root, one, arguments)?;
     }
-    println!(
+    fusee_host::sayln!(
         "{}",
         match is_good {
             true => report::green("No system is wrong."),
@@ -357,7 +361,7 @@ fn run(root: &Path, campaign: &Campaign, arguments: &CampaignArguments) -> Resul
     let State { commit, seed, systems, jobs, violations, .. } = state;
     let is_good = violations == 0;
     let ran = Ran { date: today(), commit, seed, systems, jobs, violations };
-    println!("{}: {}", campaign.name, ran.words(campaign));
+    fusee_host::sayln!("{}: {}", campaign.name, ran.words(campaign));
     if arguments.budget {
         return Ok(is_good);
     }
@@ -379,7 +383,7 @@ fn run(root: &Path, campaign: &Campaign, arguments: &CampaignArguments) -> Resul
 /// Draws some systems, prints what came out, and keeps those that are wrong.
 fn take(root: &Path, campaign: &Campaign, state: &mut State, draws: Draws) -> Result<()> {
     let outcome = (campaign.draw)(draws)?;
-    println!("{}", outcome.report.trim_end());
+    fusee_host::sayln!("{}", outcome.report.trim_end());
     for wrong in &outcome.wrong {
         keep_failed(root, campaign.name, wrong)?;
     }

@@ -48,7 +48,7 @@ struct Seen {
 pub fn contention(arguments: &ContentionArguments) -> Result<bool> {
     let round_trip = bench::recorded_figure(&system::root()?, ROUND_TRIP)?;
     let path = round_trip.div_ceil(2);
-    println!(
+    fusee_host::sayln!(
         "a call + reply takes {round_trip} ns, all of it under the lock; an instruction is taken for a nanosecond"
     );
     let header = ["computes us", "CPUs", "million calls/s", "of the most %", "longest wait us"];
@@ -72,10 +72,10 @@ pub fn contention(arguments: &ContentionArguments) -> Result<bool> {
         }
         curves.push((*compute, curve));
     }
-    println!("{table}");
+    fusee_host::sayln!("{table}");
     if let Some(path) = &arguments.svg {
         system::write(path, picture(&curves, 1e3 / round_trip as f64).as_bytes())?;
-        println!("{}", path.display());
+        fusee_host::sayln!("{}", path.display());
     }
     Ok(true)
 }

@@ -61,19 +61,21 @@ pub fn coverage(arguments: &CoverageArguments, install: bool) -> Result<bool> {
     let reasons = Reasons::parse(&std::fs::read_to_string(&path).with_context(|| path.display().to_string())?)?;
     let source = |file: &str| Ok(std::fs::read_to_string(workspace.root.join(CODE).join(file))?);
     let Found { rows, unexplained, unused } = compare(&files, &reasons, source)?;
-    println!("{rows}");
+    fusee_host::sayln!("{rows}");
     let (ran, all) = files
         .values()
         .flat_map(BTreeMap::values)
         .fold((0, 0), |(ran, all), count| (ran + usize::from(*count > 0), all + 1));
-    unexplained.iter().for_each(|line| println!("not run, and not in {REASONS}: {line}"));
-    unused.iter().for_each(|line| println!("in {REASONS}, and there is no such line that is not run: {line}"));
+    unexplained.iter().for_each(|line| fusee_host::sayln!("not run, and not in {REASONS}: {line}"));
+    unused
+        .iter()
+        .for_each(|line| fusee_host::sayln!("in {REASONS}, and there is no such line that is not run: {line}"));
     let is_good = ran * 100 >= all * LEAST && unexplained.is_empty() && unused.is_empty();
     let words = format!(
         "{ran} of {all} lines are run, {:.1} %; at least {LEAST} % must be.",
         ran as f64 * 100.0 / all.max(1) as f64
     );
-    println!("{}", if is_good { report::green(&words) } else { report::red(&words) });
+    fusee_host::sayln!("{}", if is_good { report::green(&words) } else { report::red(&words) });
     Ok(is_good)
 }
 
@@ -93,7 +95,7 @@ fn run(workspace: &Workspace, folder: &Path) -> Result<Vec<String>> {
             .args(["test", "--target-dir"])
             .arg(folder)
             .args(tests);
-        println!("{}", tests.join(" "));
+        fusee_host::sayln!("{}", tests.join(" "));
         let output = command.output()?;
         let said = String::from_utf8_lossy(&output.stderr);
         ensure!(output.status.success(), "{}\n{said}", String::from_utf8_lossy(&output.stdout));

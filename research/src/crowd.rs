@@ -42,7 +42,7 @@ impl Costs {
                 let options = RunOptions::quiet(120);
                 let run = system::run(workspace, &image, &options)?;
                 if run.outcome.code != Some(0) {
-                    print!("{}", run.outcome.console);
+                    fusee_host::words::print(&run.outcome.console);
                     system::print_outcome(&image, &run, &|text| eprintln!("{text}"));
                     bail!("the system of {size} tasks on {cpus} CPUs did not end well");
                 }

@@ -260,7 +260,7 @@ pub fn experiment(arguments: &ExperimentArguments, install: bool) -> Result<bool
     if arguments.list {
         let others = [(spatial::ALL, spatial::ALL_QUESTION), (faults::NAME, faults::QUESTION)];
         let all = ALL.iter().map(|one| (one.name, one.question)).chain(others);
-        all.for_each(|(name, question)| println!("{name}: {question}"));
+        all.for_each(|(name, question)| fusee_host::sayln!("{name}: {question}"));
         return Ok(true);
     }
     let name = arguments.name.as_deref().unwrap_or_default();
@@ -284,7 +284,7 @@ pub fn experiment(arguments: &ExperimentArguments, install: bool) -> Result<bool
     let mut is_good = true;
     for one in &chosen {
         if chosen.len() > 1 {
-            println!("{}: {}", one.name, one.question);
+            fusee_host::sayln!("{}: {}", one.name, one.question);
         }
         is_good &= run(one, arguments, &replays, install)?;
     }
@@ -325,22 +325,22 @@ fn run(
     }
     let found = find(chosen, length, arguments.seed, &form, replays)?;
     if is_spatial {
-        println!("{}", form.words(length));
+        fusee_host::sayln!("{}", form.words(length));
     }
     for (name, about) in &found.arrangements {
-        println!("{name}: {about}");
+        fusee_host::sayln!("{name}: {about}");
     }
-    println!("{}", table(&found));
+    fusee_host::sayln!("{}", table(&found));
     let project = Project::fusee()?;
     let folder = project.kept(FOLDER)?;
     std::fs::create_dir_all(&folder)?;
     std::fs::write(folder.join(format!("{name}.csv")), csv(&found))?;
     std::fs::write(folder.join(format!("{name}.svg")), chart::picture(name, &found))?;
     let shown = folder.strip_prefix(&project.root).unwrap_or(&folder).display();
-    println!("written: {shown}/{name}.csv, {shown}/{name}.svg");
+    fusee_host::sayln!("written: {shown}/{name}.csv, {shown}/{name}.svg");
     for Further { name: ends, text } in &found.further {
         std::fs::write(folder.join(format!("{name}-{ends}")), text)?;
-        println!("written: {shown}/{name}-{ends}");
+        fusee_host::sayln!("written: {shown}/{name}-{ends}");
     }
     let is_good = judge(&conditions(chosen, &found, &form));
     if !arguments.qemu {
@@ -348,21 +348,21 @@ fn run(
     }
     let workspace = Workspace::open(install)?;
     let length = length.min(EMULATED);
-    println!("in QEMU, {:.1} s:", length as f64 / 1e9);
+    fusee_host::sayln!("in QEMU, {:.1} s:", length as f64 / 1e9);
     let (is_also_good, differences) = match chosen.kind {
         Kind::Systems(arrangements, measures) => {
             let (emulated, differences) = systems::emulate(&workspace, &arrangements(length), measures, length)?;
-            println!("{}", table(&emulated));
+            fusee_host::sayln!("{}", table(&emulated));
             (judge(&(chosen.conditions)(&emulated)), differences)
         }
         Kind::Clusters(arrangements, measures) => {
             let (found, differences) = gpusync::emulate(&workspace, &arrangements(), measures, arguments.seed, length)?;
-            println!("{}\nthe same in the simulator:\n{}", table(&found[0]), table(&found[1]));
+            fusee_host::sayln!("{}\nthe same in the simulator:\n{}", table(&found[0]), table(&found[1]));
             (true, differences)
         }
         Kind::Graphs(..) | Kind::Spatial(..) => (true, Vec::new()),
     };
-    differences.iter().for_each(|line| println!("{}: {line}", report::red("differs")));
+    differences.iter().for_each(|line| fusee_host::sayln!("{}: {line}", report::red("differs")));
     Ok(is_also_good && differences.is_empty() && is_good)
 }
 
@@ -379,22 +379,22 @@ fn draws(
     }
     let seeds = arguments.seed..arguments.seed + arguments.seeds;
     let found = seeds.clone().map(|seed| find(experiment, length, seed, form, replays)).collect::<Result<Vec<_>>>()?;
-    println!("{}", drawn_table(&found));
+    fusee_host::sayln!("{}", drawn_table(&found));
     let conditions: Vec<Vec<Condition>> = found.iter().map(|found| conditions(experiment, found, form)).collect();
     let mut is_good = true;
     for number in 0..conditions[0].len() {
         let one = || seeds.clone().zip(conditions.iter().map(|conditions| &conditions[number]));
         let failed: Vec<_> = one().filter(|(_, condition)| !condition.holds).collect();
         let first = &conditions[0][number];
-        println!("in {} of {}: {}", arguments.seeds - failed.len() as u64, arguments.seeds, first.claim);
+        fusee_host::sayln!("in {} of {}: {}", arguments.seeds - failed.len() as u64, arguments.seeds, first.claim);
         for (seed, condition) in &failed {
-            println!("  not with seed {seed} ({})", condition.numbers);
+            fusee_host::sayln!("  not with seed {seed} ({})", condition.numbers);
         }
         match (failed.is_empty(), first.reason()) {
             (true, _) => {}
-            (false, Some(why)) => println!("  {}: {why}", report::yellow("known")),
+            (false, Some(why)) => fusee_host::sayln!("  {}: {why}", report::yellow("known")),
             (false, None) => {
-                println!("  {}", report::red("not known why"));
+                fusee_host::sayln!("  {}", report::red("not known why"));
                 is_good = false;
             }
         }
@@ -435,7 +435,7 @@ fn conditions(experiment: &Experiment, found: &Findings, form: &spatial::Form) -
 
 /// Says which conditions hold, and whether all do that should.
 fn judge(conditions: &[Condition]) -> bool {
-    conditions.iter().for_each(|condition| println!("{}", condition.line()));
+    conditions.iter().for_each(|condition| fusee_host::sayln!("{}", condition.line()));
     conditions.iter().all(|condition| condition.holds || condition.reason().is_some())
 }
 

@@ -59,10 +59,10 @@ pub fn faults(seed: u64, first: u64, runs: Option<u64>, emulated: Option<&Worksp
         Some(workspace) => emulate(workspace, &manifest, seed, first, runs.unwrap_or(EMULATED))?,
         None => simulate(&manifest, seed, first, runs.unwrap_or(SIMULATED))?,
     };
-    println!("{}\n{} runs", table(&campaign, &manifest, &report), report.runs);
-    violations(&campaign, &report, seed).iter().for_each(|line| println!("{line}"));
+    fusee_host::sayln!("{}\n{} runs", table(&campaign, &manifest, &report), report.runs);
+    violations(&campaign, &report, seed).iter().for_each(|line| fusee_host::sayln!("{line}"));
     let is_good = report.violations.is_empty();
-    println!(
+    fusee_host::sayln!(
         "{}",
         match is_good {
             true => report::green("Whatever ended, the others went on, and it was there again in time."),

@@ -127,13 +127,13 @@ pub fn fuzz(arguments: &FuzzArguments, install: bool) -> Result<bool> {
                 ..more
             };
         }
-        println!("{}", fuzzed.line(target));
+        fusee_host::sayln!("{}", fuzzed.line(target));
         match &fuzzed.broken {
             Some((path, what)) if arguments.planted => {
-                println!("found after {:.1} s: {what} ({})", fuzzed.took.as_secs_f64(), path.display())
+                fusee_host::sayln!("found after {:.1} s: {what} ({})", fuzzed.took.as_secs_f64(), path.display())
             }
             Some((path, what)) => {
-                println!("{what}\ncargo xtask fuzz {target} --string {}", path.display());
+                fusee_host::sayln!("{what}\ncargo xtask fuzz {target} --string {}", path.display());
                 good = false;
             }
             None => good &= !arguments.planted,
@@ -142,7 +142,7 @@ pub fn fuzz(arguments: &FuzzArguments, install: bool) -> Result<bool> {
             fuzzer.keep(target)?;
         }
     }
-    println!("{}", if good { report::green("Nothing unexpected.") } else { report::red("See above.") });
+    fusee_host::sayln!("{}", if good { report::green("Nothing unexpected.") } else { report::red("See above.") });
     Ok(good)
 }
 

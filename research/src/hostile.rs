@@ -89,7 +89,7 @@ pub fn hostile(arguments: &HostileArguments) -> Result<bool> {
     };
     let kernel = Which { planted, costs, granted: None };
     if arguments.show {
-        print!("{}", hostile::manifest(seed, number).map_err(|why| anyhow!(why))?);
+        fusee_host::words::print(&hostile::manifest(seed, number).map_err(|why| anyhow!(why))?);
         return Ok(true);
     }
     let report = match &arguments.manifest {
@@ -99,21 +99,21 @@ pub fn hostile(arguments: &HostileArguments) -> Result<bool> {
         }
         None => simulate(seed, number, systems, (kernel, *coverage)),
     };
-    print!("{report}");
+    fusee_host::words::print(&report.to_string());
     let is_covered = report.coverage.as_ref().is_none_or(|coverage| {
-        print!("{coverage}");
+        fusee_host::words::print(&coverage.to_string());
         let missing = uncovered(coverage);
-        missing.iter().for_each(|missing| println!("{missing}"));
+        missing.iter().for_each(|missing| fusee_host::sayln!("{missing}"));
         missing.is_empty()
     });
     let good = report.violations.is_empty() && report.failures.is_empty();
     if !is_covered {
-        println!("{}", report::red("Not all keys of manifests were drawn."));
+        fusee_host::sayln!("{}", report::red("Not all keys of manifests were drawn."));
     }
     if !good && report.systems == 0 && arguments.manifest.is_some() {
         bail!("nothing was simulated");
     }
-    println!(
+    fusee_host::sayln!(
         "{}",
         match good {
             true => report::green("What is proved holds, whatever the others do."),
@@ -270,8 +270,8 @@ pub fn planted_table(first: u64, seeds: u32) -> Result<bool> {
         table.add_row(std::iter::once(fault.to_string()).chain(found.iter().map(number)));
     }
     let missed = found.iter().flatten().filter(|number| number.is_none()).count();
-    println!("The number of the first system that shows each fault, of {SEARCH} at most:\n{table}");
-    println!(
+    fusee_host::sayln!("The number of the first system that shows each fault, of {SEARCH} at most:\n{table}");
+    fusee_host::sayln!(
         "{}",
         match missed {
             0 => report::green("Each planted fault is found with each seed."),

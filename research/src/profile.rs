@@ -73,10 +73,10 @@ pub fn profile(arguments: &ProfileArguments, install: bool) -> Result<bool> {
         bail!("{first}");
     }
     for (name, functions) in profiles.iter().filter(|_| !arguments.summary) {
-        println!("{name}\n{}", function_table(functions, if arguments.lines { i64::MAX } else { SHARE }));
+        fusee_host::sayln!("{name}\n{}", function_table(functions, if arguments.lines { i64::MAX } else { SHARE }));
     }
-    println!("{}", purpose_table(&profiles));
-    unexplained.iter().for_each(|row| println!("not explained: {row}"));
+    fusee_host::sayln!("{}", purpose_table(&profiles));
+    unexplained.iter().for_each(|row| fusee_host::sayln!("not explained: {row}"));
     Ok(true)
 }
 

@@ -152,7 +152,7 @@ pub fn worst(arguments: &WorstArguments, install: bool) -> Result<bool> {
         (crowded, [0; CLASSES.len()], "in crowded systems:\n", LONGEST_PATH_CROWDED),
     ] {
         if search.systems > 0 {
-            println!("{title}{}", search.table(&growth));
+            fusee_host::sayln!("{title}{}", search.table(&growth));
             if arguments.functions {
                 search.print_functions();
             }
@@ -268,7 +268,7 @@ impl<'a> Search<'a> {
         let options = RunOptions { arguments, ..RunOptions::quiet(SECONDS) };
         let run = system::run(self.workspace, &image, &options)?;
         if run.outcome.code != i32::try_from(expected).ok() {
-            print!("{}", run.outcome.console);
+            fusee_host::words::print(&run.outcome.console);
             bail!("{name} ended with {:?}", run.outcome.code);
         }
         let text = std::fs::read_to_string(&file).with_context(|| file.display().to_string())?;
@@ -374,9 +374,9 @@ impl Search<'_> {
 
     fn print_functions(&self) {
         for (class, longest) in CLASSES.iter().zip(&self.longest).filter(|(_, longest)| longest.length > 0) {
-            println!("{}, {} instructions", class.name, longest.length);
+            fusee_host::sayln!("{}, {} instructions", class.name, longest.length);
             for (name, count) in self.functions(longest) {
-                println!("{count:8} {name}");
+                fusee_host::sayln!("{count:8} {name}");
             }
         }
     }
@@ -384,7 +384,10 @@ impl Search<'_> {
     fn verdict(&self, limit: u64) -> bool {
         let traps: u64 = self.counts.iter().sum();
         let longest = self.longest.iter().map(|longest| longest.length).max().unwrap_or(u64::MAX);
-        println!("{traps} traps in {} systems; the longest takes {longest} instructions (limit {limit})", self.systems);
+        fusee_host::sayln!(
+            "{traps} traps in {} systems; the longest takes {longest} instructions (limit {limit})",
+            self.systems
+        );
         longest <= limit
     }
 }

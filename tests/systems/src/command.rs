@@ -8,6 +8,7 @@ use std::sync::Arc;
 use anyhow::{Context as _, Result};
 use clap::Parser;
 use fusee_campaigns::soundness;
+use fusee_host::system::board;
 use fusee_host::{build, report, table};
 pub use fusee_research::command::{AS_TOOL, as_tool};
 use fusee_research::fuzz;
@@ -28,7 +29,7 @@ pub struct Options {
     bless: bool,
     /// The systems of `tests/target` and the conformance systems on this board, in place of all else: virt-gicv2, zcu102, raspi3b, raspi4b or versal.
     /// Systems for which the board lacks something are skipped, and named.
-    #[arg(long)]
+    #[arg(long, value_parser = board)]
     board: Option<String>,
     /// With --board: only runs of this profile.
     #[arg(long, requires = "board")]
@@ -69,6 +70,7 @@ pub fn main() -> ExitCode {
         }
         return fusee_research::command::tool();
     }
+    queue::heed_output();
     let arguments = Options::parse();
     if arguments.wide {
         table::print_wide();
@@ -113,8 +115,8 @@ fn run(arguments: &Options) -> Result<bool> {
     if arguments.times {
         let picture = times::picture_path(&context.fusee().target);
         fusee_host::system::write(&picture, cores.picture().as_bytes())?;
-        println!("{}", times::table(&done, &before, &cores));
-        println!("how busy the cores were: {}", picture.display());
+        fusee_host::sayln!("{}", times::table(&done, &before, &cores));
+        fusee_host::sayln!("how busy the cores were: {}", picture.display());
     }
     if arguments.record_times {
         times::record(context.root(), &done)?;

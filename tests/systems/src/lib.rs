@@ -20,6 +20,7 @@
 //! isolation      translation tables, and what a task can reach
 //! kernels        times of GPU kernels
 //! messages       messages of tasks, and pictures of traces
+//! outputs        standard outputs that take nothing
 //! own_project, own_kernels   projects outside the repository
 //! refusal        images that no tool of ours would make
 //! screens        pictures of a screen
@@ -37,6 +38,8 @@
 //! Not here: the queue of checks, and the comparison of a run with the table `[test]`, which projects have, too (`tools/tester`); random systems and measurements
 //! (`research`). Both are called from here.
 #![forbid(unsafe_code)]
+// `words::print` knows what a closed pipe and a full disk are.
+#![deny(clippy::print_stdout)]
 // The library of a program: its documentation is for those who change it.
 #![allow(rustdoc::private_intra_doc_links)]
 
@@ -64,6 +67,7 @@ pub mod known;
 pub mod list;
 pub mod markdown;
 pub mod messages;
+pub mod outputs;
 pub mod own_kernels;
 pub mod own_project;
 pub mod readme;

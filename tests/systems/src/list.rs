@@ -18,7 +18,7 @@ use crate::context::{Context, Group};
 use crate::target::run_case;
 use crate::{
     arrows, boards, boot, browser, cards, combinations, configurations, conformance, demo, docs, dump, endings, errata, gdb,
-    hosts, house, isolation, kernels, messages, own_kernels, own_project, readme, refusal, resolution, runs, schemas,
+    hosts, house, isolation, kernels, messages, outputs, own_kernels, own_project, readme, refusal, resolution, runs, schemas,
     stream, structure, target, times, turns, vision,
 };
 
@@ -465,6 +465,9 @@ fn own(context: &Arc<Context>, cases: &mut Vec<Case>) -> Result<()> {
     let name = format!("own::{}", endings::CHECK);
     let workspace = context.workspace(&name);
     cases.push(Case::of(name, Kind::Det, move || endings::check(&workspace)).needs(Needs::Cores));
+    let name = format!("own::{}", outputs::CHECK);
+    let workspace = context.workspace(&name);
+    cases.push(Case::of(name, Kind::Page, move || outputs::check(&workspace)));
     let name = format!("own::{}", stream::CHECK);
     let workspace = context.workspace(&name);
     cases.push(Case::of(name, Kind::Par, move || stream::check(&workspace)).needs(Needs::Cores));

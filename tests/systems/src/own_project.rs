@@ -51,9 +51,15 @@ pub fn check(fusee: &Project) -> Result<Vec<String>> {
             "this is hello of one",
             "this is hello of two",
             "hello from job 1 of 1000",
-            "building kernel",
+            "building ",
         ],
     );
+    // What is built already is not said to be built.
+    let again = own(&folder, &["--no-install", "run"])?;
+    expect(&mut problems, &again, 0, &["beat: job 20;"]);
+    if again.all().contains("building") {
+        problems.push(format!("nothing is to be built:\n{}", again.all()));
+    }
     if !problems.is_empty() {
         return Ok(problems);
     }

@@ -166,7 +166,11 @@ impl Here {
         Ok(path)
     }
 
-    fn command(&self, arguments: &[&str]) -> Result<Command> {
+    /// A command of the tool, in this repository, with all that it keeps in the folder.
+    ///
+    /// # Errors
+    /// The program does not know where it is.
+    pub fn command(&self, arguments: &[&str]) -> Result<Command> {
         let mut command = as_tool()?;
         command.args(arguments).current_dir(&self.root).env(KEPT_DIR, &self.folder).stdin(Stdio::null());
         Ok(command)

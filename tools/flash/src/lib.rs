@@ -1,5 +1,7 @@
 //! `cargo xtask flash`: the card that a board starts from, as a file or written to a disk; and whether boards start from it.
 #![forbid(unsafe_code)]
+// `words::print` knows what a closed pipe and a full disk are.
+#![deny(clippy::print_stdout)]
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -12,7 +14,7 @@ use fusee_manifest::{Profile, Resolved};
 
 use fusee_host::build::Kernel;
 use fusee_host::report;
-use fusee_host::system::{DEFAULT_BOARD, Image, Workspace};
+use fusee_host::system::{DEFAULT_BOARD, Image, Workspace, board};
 
 /// Arguments of `cargo xtask flash`.
 #[derive(Args)]
@@ -20,11 +22,11 @@ pub struct FlashArguments {
     /// The system's manifest. [default: the demo; in a project of one's own its system.toml]
     #[arg(conflicts_with = "manifest")]
     system: Option<PathBuf>,
-    /// The same.
+    /// The system's manifest, named by an option.
     #[arg(long)]
     manifest: Option<PathBuf>,
     /// The board, in place of the one that the manifest names: raspi3b, raspi4b, zcu102, versal, or virt with a U-Boot.
-    #[arg(long)]
+    #[arg(long, value_parser = board)]
     board: Option<String>,
     /// Where the card's image is written. [default, without --device: target/SYSTEM-BOARD.card.img]
     #[arg(long, value_name = "FILE")]
@@ -57,7 +59,7 @@ pub fn flash(arguments: &FlashArguments, install: bool) -> Result<bool> {
     let image = workspace.image_of_manifest(manifest, Profile::Par, false)?;
     let LaidOut { card, missing } = lay_out(board, &image, arguments.firmware.as_deref())?;
     for (name, bytes) in card.files() {
-        println!("{name}: {} bytes", bytes.len());
+        fusee_host::sayln!("{name}: {} bytes", bytes.len());
     }
     if let Some(missing) = missing {
         eprintln!("{} {missing}", report::yellow("warning:"));
@@ -69,7 +71,7 @@ pub fn flash(arguments: &FlashArguments, install: bool) -> Result<bool> {
     };
     if let Some(out) = out {
         card.save(&out)?;
-        println!("{}", out.display());
+        fusee_host::sayln!("{}", out.display());
     }
     if let Some(device) = &arguments.device {
         let target = Host::here().target(device, card.bytes().len() as u64, arguments.disk.as_deref())?;

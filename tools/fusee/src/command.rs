@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use fusee_host::build::Kernel;
-use fusee_host::system::Workspace;
+use fusee_host::system::{Workspace, board};
 use fusee_host::words;
 use fusee_host::{report, table};
 use fusee_manifest::Profile;
@@ -90,7 +90,7 @@ pub struct SystemArguments {
     #[arg(long)]
     pub unmanaged: bool,
     /// The board, in place of the one that the manifest names: virt, virt-gicv2, zcu102, raspi3b, raspi4b or versal.
-    #[arg(long)]
+    #[arg(long, value_parser = board)]
     pub board: Option<String>,
 }
 

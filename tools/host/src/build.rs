@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::fs::File;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::io::IsTerminal;
+use std::io::{BufRead, BufReader, IsTerminal};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, ExitStatus, Stdio};
 use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
@@ -439,12 +439,10 @@ fn run(command: &mut Command, folder: &Path, what: &str) -> Result<()> {
 /// Runs cargo as [`run`] does. `last`: flags for the last crate, if the command is `cargo rustc`.
 fn run_with(command: &mut Command, folder: &Path, what: &str, last: &[&str]) -> Result<()> {
     static TOLD: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
-    let is_new = TOLD.lock().unwrap_or_else(PoisonError::into_inner).insert(what.to_owned());
     let is_watched = std::io::stderr().is_terminal();
-    if is_new && !is_watched {
-        eprintln!("{BUILDING} {what}");
-    }
-    if !is_new || !is_watched {
+    let is_told = || !TOLD.lock().unwrap_or_else(PoisonError::into_inner).insert(what.to_owned());
+    let is_shown = is_watched && !is_told();
+    if is_watched && !is_shown {
         command.arg("--quiet");
     }
     command.arg("--target-dir").arg(folder);
@@ -457,12 +455,56 @@ fn run_with(command: &mut Command, folder: &Path, what: &str, last: &[&str]) -> 
     if !is_kernel && is_built(&id) {
         return Ok(());
     }
-    let status = meter::status(command).context("cargo does not start")?;
+    let status = match is_watched {
+        true => meter::status(command),
+        false => narrated(command, || {
+            if !is_told() {
+                eprintln!("{BUILDING} {what}");
+            }
+        }),
+    };
+    let status = status.context("cargo does not start")?;
     ensure!(status.success(), "could not build: {what}");
     if !is_kernel {
         note_built(id);
     }
     Ok(())
+}
+
+/// Runs cargo without a terminal: `builds` is called when it compiles the first crate. Its lines of progress are left out, and all others are printed.
+fn narrated(command: &mut Command, builds: impl FnOnce()) -> std::io::Result<ExitStatus> {
+    let mut child = command.stderr(Stdio::piped()).spawn()?;
+    let mut builds = Some(builds);
+    for line in child.stderr.take().map(BufReader::new).into_iter().flat_map(BufRead::lines) {
+        let line = line?;
+        match progress(&line) {
+            Some("Compiling") => builds.take().into_iter().for_each(|builds| builds()),
+            Some(_) => {}
+            None => eprintln!("{line}"),
+        }
+    }
+    meter::wait(&mut child)
+}
+
+/// The verb of a line in which cargo shows its progress: it ends in the twelfth column.
+fn progress(line: &str) -> Option<&str> {
+    const VERBS: [&str; 12] = [
+        "Adding",
+        "Blocking",
+        "Building",
+        "Compiling",
+        "Downloaded",
+        "Downloading",
+        "Finished",
+        "Fresh",
+        "Locking",
+        "Running",
+        "Unpacking",
+        "Updating",
+    ];
+    let (verb, rest) = line.split_at_checked(12)?;
+    let verb = verb.trim_start();
+    (rest.starts_with(' ') && VERBS.contains(&verb)).then_some(verb)
 }
 
 /// Keeps the places of this machine where cargo has unpacked crates out of the kernel, which names the sources of its panics: kernels are alike

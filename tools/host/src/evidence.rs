@@ -85,7 +85,7 @@ fn judged(judge: Judge) -> Result<bool> {
         screen: kept.screen.as_ref(),
         target: kept.target,
     };
-    judge(&evidence, &|line| println!("{line}"))
+    judge(&evidence, &words::say)
 }
 
 /// A judge that is built while the system runs.

@@ -35,6 +35,8 @@
 //!
 //! Not here: commands (`tools/fusee`), checks of this repository (`tests/systems`), measurements (`research`).
 #![forbid(unsafe_code)]
+// `words::print` knows what a closed pipe and a full disk are.
+#![deny(clippy::print_stdout)]
 
 pub mod answers;
 pub mod build;

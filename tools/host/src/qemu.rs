@@ -23,7 +23,7 @@ use signal_hook::flag;
 
 use crate::meter::{self, Patience};
 use crate::picture::Picture;
-use crate::toolchain;
+use crate::{toolchain, words};
 
 /// How one run is made.
 pub struct Setup<'a> {
@@ -537,9 +537,7 @@ fn copy_console(mut from: impl Read, echo: bool, hears: &mut dyn FnMut(&[u8])) -
         all.extend_from_slice(&new);
         hears(&all);
         if echo {
-            let mut out = std::io::stdout().lock();
-            // If our output is closed, nobody wants to see more.
-            let _ = out.write_all(&new).and_then(|()| out.flush());
+            words::print_bytes(&new);
         }
     }
     String::from_utf8_lossy(&all).into_owned()

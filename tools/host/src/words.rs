@@ -40,8 +40,13 @@ static LOST: OnceLock<std::io::Error> = OnceLock::new();
 
 /// Prints what a command is asked for. A reader that is gone (`| head`) has had enough; all other errors are kept, and make the command fail.
 pub fn print(text: &str) {
+    print_bytes(text.as_bytes());
+}
+
+/// The same of any bytes.
+pub fn print_bytes(bytes: &[u8]) {
     let mut out = std::io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+    match out.write_all(bytes).and_then(|()| out.flush()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => drop(LOST.set(error)),
         _ => {}
     }
@@ -53,7 +58,7 @@ pub struct Out;
 
 impl Write for Out {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        print(&String::from_utf8_lossy(bytes));
+        print_bytes(bytes);
         Ok(bytes.len())
     }
 
@@ -65,6 +70,12 @@ impl Write for Out {
 /// The same, as a line.
 pub fn say(line: &str) {
     print(&format!("{line}\n"));
+}
+
+/// [`say`] with a format.
+#[macro_export]
+macro_rules! sayln {
+    ($($words:tt)*) => { $crate::words::say(&format!($($words)*)) };
 }
 
 //--- Faults

@@ -83,6 +83,15 @@ pub fn read_variant(root: &Path, path: &Path, variant: &Variant) -> Result<Manif
     Ok(Manifest::parse_variant(shown, &text, &variant)?)
 }
 
+/// A board on the command line.
+///
+/// # Errors
+/// No board has this name; those that there are.
+pub fn board(name: &str) -> Result<String, String> {
+    let names = || Board::NAMES.join(", ");
+    Board::named(name).map(|board| board.name).ok_or_else(|| format!("no board is called so; there are {}", names()))
+}
+
 impl Workspace {
     /// Finds compiler and emulator, for this repository's own systems.
     pub fn open(install: bool) -> Result<Workspace> {

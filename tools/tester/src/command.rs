@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{CommandFactory, Parser, Subcommand};
+use fusee_host::system::board;
 use fusee_host::{build, qemu, report, table, words};
 use fusee_tool::command::ProfileArgument;
 
@@ -35,7 +36,7 @@ pub struct Options {
     #[arg(long)]
     bless: bool,
     /// The board, in place of those that manifests name; may be given several times.
-    #[arg(long)]
+    #[arg(long, value_parser = board)]
     board: Vec<String>,
     /// Only runs of this profile.
     #[arg(long)]
@@ -53,6 +54,7 @@ pub struct Options {
 
 /// Reads the command line and carries out its command.
 pub fn main() -> ExitCode {
+    queue::heed_output();
     let Arguments { command: Command::Test(options) } = Arguments::parse();
     if options.wide {
         table::print_wide();

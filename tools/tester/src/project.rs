@@ -15,7 +15,7 @@ use fusee_host::system::{self, DEFAULT_BOARD, Image, Run, RunOptions, Workspace,
 use fusee_host::turns::Turns;
 use fusee_host::vital::Vital;
 use fusee_host::{meter, toolchain};
-use fusee_manifest::{Board, Expectations, Manifest, ManifestErrors, Profile, Reason, Variant};
+use fusee_manifest::{Expectations, Manifest, ManifestErrors, Profile, Reason, Variant};
 
 use crate::case::{Case, Found, Kind, Needs};
 use crate::expected::{compare, departure, difference, explanations};
@@ -55,15 +55,8 @@ pub fn name() -> Result<String> {
 /// All tests of the project around the current folder.
 ///
 /// # Errors
-/// There is no project, no compiler or no emulator, or a board has an unknown name.
+/// There is no project, no compiler or no emulator.
 pub fn cases(choice: &Choice) -> Result<Vec<Case>> {
-    for board in &choice.boards {
-        ensure!(
-            Board::named(board).is_some(),
-            "`--board {board}`: no board is called so; there are {}",
-            Board::NAMES.join(", ")
-        );
-    }
     let workspace = Workspace { kernel: Kernel::Asked, ..Workspace::here(choice.install)? };
     let mut cases = vec![on_host(&workspace.project)];
     let boards: Vec<Option<&str>> = match choice.boards.is_empty() {

@@ -19,7 +19,7 @@ pub const CHECK: &str = "each command ends quietly when its reader is gone, and 
 const LATE: &str = r#"
 admission = "warn"
 [tasks.late]
-script = ["burn 1500us"]
+script = ["burn 2ms"]
 period = "10ms"
 deadline = "2ms"
 budget = "1ms"
@@ -28,10 +28,10 @@ hard = true
 
 /// What each command is given; `SYSTEM` is the manifest, and `NEW` a folder that is not there.
 const COMMANDS: [&[&str]; 21] = [
-    &["run", "--manifest", "SYSTEM", "--for", "30ms", "--observed"],
-    &["run", "--manifest", "SYSTEM", "--for", "30ms", "--json"],
+    &["run", "--manifest", "SYSTEM", "--for", "60ms", "--observed"],
+    &["run", "--manifest", "SYSTEM", "--for", "60ms", "--json"],
     &["dump"],
-    &["top", "--manifest", "SYSTEM", "--for", "30ms"],
+    &["top", "--manifest", "SYSTEM", "--for", "60ms"],
     &["build", "--manifest", "SYSTEM"],
     &["simulate", "--manifest", "SYSTEM", "--for", "100ms"],
     &["simulate", "--manifest", "SYSTEM", "--for", "100ms", "--json"],
@@ -67,7 +67,7 @@ pub fn check(workspace: &Workspace) -> Result<Vec<String>> {
         problems.push(format!("`{}` is not tried", command.get_name()));
     }
     // A run that `dump` and `trace` can show.
-    here.expect(&mut problems, &["run", "--manifest", &path, "--for", "30ms"], 1, "declared: ")?;
+    here.expect(&mut problems, &["run", "--manifest", &path, "--for", "60ms"], 1, "declared: ")?;
     for (number, words) in COMMANDS.iter().enumerate() {
         let mut codes = Vec::new();
         for output in ["taken", "gone", "full"] {

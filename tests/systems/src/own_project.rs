@@ -46,13 +46,7 @@ pub fn check(fusee: &Project) -> Result<Vec<String>> {
         &mut problems,
         &run,
         0,
-        &[
-            "beat: job 20;",
-            "this is hello of one",
-            "this is hello of two",
-            "hello from job 1 of 1000",
-            "building ",
-        ],
+        &["beat: job 20;", "this is hello of one", "this is hello of two", "hello from job 1 of 1000", "building "],
     );
     // What is built already is not said to be built.
     let again = own(&folder, &["--no-install", "run"])?;

@@ -51,12 +51,15 @@ pub struct Setup<'a> {
     pub apart: bool,
     /// Why the run ends before its system does, if it does: it is asked again and again. The second argument says whether the emulator has had a CPU
     /// since it was asked last, or wants none.
-    pub ends: &'a dyn Fn(&GuestMemory, &dyn Fn() -> bool) -> Option<EndedBy>,
+    pub ends: &'a Asked<'a>,
     /// Further arguments.
     pub arguments: &'a [String],
     /// What comes from outside.
     pub stimuli: Stimuli,
 }
+
+/// See [`Setup::ends`].
+pub type Asked<'a> = dyn Fn(&GuestMemory, &dyn Fn() -> bool) -> Option<EndedBy> + 'a;
 
 impl Setup<'_> {
     /// Threads of the emulator that may be busy at once.

@@ -55,7 +55,7 @@ impl Vital {
             may_shut_down.push(handle.task as usize);
             may_pass_on |= handle.rights & rights::GRANT != 0;
         }
-        if !has_limit && !may_pass_on && !may_shut_down.is_empty() && may_shut_down.iter().all(|task| counts(task)) {
+        if !has_limit && !may_pass_on && !may_shut_down.is_empty() && may_shut_down.iter().all(counts) {
             all.push(Vital { tasks: may_shut_down, why: Why::Shutdown });
         }
         all

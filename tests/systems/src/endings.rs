@@ -1,4 +1,4 @@
-//! Runs of systems that do not end themselves: each ends when nothing can happen any more, and with its vital tasks; and none ends while a device works.
+//! Runs of systems that do not end themselves: each ends when nothing can happen any more, and with its decisive tasks; and none ends while a device works.
 //!
 //! Each command that runs a system must end so, and say so. Systems whose devices are under way while the kernel has no timer are those of `tests/target`
 //! with clocks, disks and accelerators: they would fail if their runs ended early.
@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::runs::Here;
 
 /// Name of the check.
-pub const CHECK: &str = "a run ends when nothing can happen any more, and with its vital tasks";
+pub const CHECK: &str = "a run ends when nothing can happen any more, and with its decisive tasks";
 
 /// Tasks that end, and a server that waits for requests.
 const DONE: &str = r#"
@@ -123,7 +123,7 @@ pub fn check(workspace: &Workspace) -> Result<Vec<String>> {
         here.expect(&mut problems, &["simulate", "--manifest", &path], 0, words)?;
     }
 
-    // The records are those up to the end of the vital task, however soon the host has noticed.
+    // The records are those up to the end of the decisive task, however soon the host has noticed.
     let path = here.manifest_path("hard")?;
     let killed = here.json(&["run", "--manifest", &path, "--json"])?;
     let simulated = here.json(&["simulate", "--manifest", &path, "--json"])?;

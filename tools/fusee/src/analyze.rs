@@ -47,7 +47,7 @@ pub struct AnalyzeArguments {
     #[arg(long)]
     manifest: Option<PathBuf>,
     /// CPUs of task sets; before what they say themselves.
-    #[arg(long)]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     cpus: Option<u32>,
     /// Policy of all clusters: EDF, FL, RM, DM or FP; before what is written. [default for JSON: EDF]
     #[arg(long, value_parser = simulate::policy)]

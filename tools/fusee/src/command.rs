@@ -163,3 +163,29 @@ fn dispatch(arguments: &Arguments) -> Result<bool> {
         Command::Gdb(passed) => passed::looks("gdb", passed, arguments),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wrong_option_is_blamed_and_not_the_manifest() {
+        for (line, option, words) in [
+            ("run --board rpi5", "--board", "no board is called so; there are virt, "),
+            ("build --board rpi5", "--board", "no board is called so; there are virt, "),
+            ("run --quantum 0", "--quantum", "0 is not in 1..="),
+            ("run --for 5", "--for", "a time with its unit"),
+            ("run --trace all", "--trace", "the levels are off, marks, schedule, full"),
+            ("simulate --cpus 0", "--cpus", "0 is not in 1..="),
+            ("simulate --cpus 99", "--cpus", "99 is not in 1..="),
+            ("simulate --clusters 0", "--clusters", "a list of sizes"),
+            ("analyze --cpus 0", "--cpus", "0 is not in 1..="),
+            ("analyze --policy EEE", "--policy", "known are EDF"),
+            ("analyze --suggest --margin 1001", "--margin", "1001 is not in 0..=1000"),
+        ] {
+            let words_of = ["cargo xtask"].into_iter().chain(line.split(' '));
+            let error = Arguments::try_parse_from(words_of).err().map(|error| error.to_string()).unwrap_or_default();
+            assert!(error.contains(&format!("for '{option}")) && error.contains(words), "{line}: {error}");
+        }
+    }
+}

@@ -6,12 +6,12 @@ use anyhow::{Result, ensure};
 use clap::Args;
 use fusee_abi::trace::Level;
 use fusee_host::build::Kernel;
+use fusee_host::decisive::Decisive;
 use fusee_host::evidence::Called;
 use fusee_host::judge::{Cause, Problem};
 use fusee_host::kernels::{self};
 use fusee_host::system::{self, Workspace};
 use fusee_host::turns::{self, Turns};
-use fusee_host::vital::Vital;
 use fusee_host::words;
 use fusee_host::{answers, kept, observed, qemu, report, screen};
 use fusee_manifest::{Expectations, Profile, Time};
@@ -137,9 +137,11 @@ pub fn run(run: &RunArguments, install: bool) -> Result<bool> {
             until: run.limit.map(|limit| limit.0),
             stimuli,
             is_visited: !run.qemu.is_empty(),
-            vital: match run.keep_going {
+            decisive: match run.keep_going {
                 true => Vec::new(),
-                false => Vital::of(&image.manifest.system, image.manifest.expectations.as_ref(), run.limit.is_some()),
+                false => {
+                    Decisive::of(&image.manifest.system, image.manifest.expectations.as_ref(), run.limit.is_some())
+                }
             },
             ..system::RunOptions::quiet(run.seconds)
         },

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 use fusee_abi::trace::Record;
-use fusee_kernel_core::object;
+use fusee_kernel_core::{limits, object};
 use fusee_manifest::trace::Trace;
 use fusee_manifest::{Manifest, PolicyName, Resolved, Time, Variant};
 use fusee_simulator::metrics::Metrics;
@@ -22,13 +22,13 @@ use indicatif::{ProgressBar, ProgressStyle};
 use crate::task_set as written;
 use crate::trace::Pictures;
 use fusee_host::answers::{self, RunAnswer, VerdictAnswer};
+use fusee_host::decisive::Decisive;
 use fusee_host::folders::Folder;
 use fusee_host::judge::{Cause, Problem, Verdict, Watch};
 use fusee_host::observed::{Observed, broken};
 use fusee_host::project::Project;
 use fusee_host::report;
 use fusee_host::system;
-use fusee_host::vital::Vital;
 use fusee_host::words;
 
 /// Records that are kept for `cargo xtask trace` and for pictures; of a longer run it is the first ones.
@@ -56,7 +56,7 @@ pub struct SimulateArguments {
     #[arg(long, value_parser = clusters)]
     clusters: Option<Sizes>,
     /// So many CPUs in one cluster. Unless told otherwise a task set gets as many as it needs.
-    #[arg(long, conflicts_with = "clusters")]
+    #[arg(long, conflicts_with = "clusters", value_parser = clap::value_parser!(u32).range(1..=limits::CPUS as i64))]
     cpus: Option<u32>,
     /// Virtual time after which the simulation ends.
     #[arg(long = "for", default_value = "10s", value_parser = time)]
@@ -207,19 +207,19 @@ struct Simulated<'a> {
 }
 
 /// Tasks whose end ends a simulation. Programs without a model end at once, which says nothing of them.
-fn vital(manifest: &Manifest, keep_going: bool) -> Vec<Vital> {
+fn decisive(manifest: &Manifest, keep_going: bool) -> Vec<Decisive> {
     let unmodelled = fusee_simulator::unmodelled(manifest);
-    let mut vital = Vital::of(&manifest.system, manifest.expectations.as_ref(), true);
-    vital.retain(|vital| !keep_going && !vital.tasks.iter().any(|task| unmodelled.contains(task)));
-    vital
+    let mut decisive = Decisive::of(&manifest.system, manifest.expectations.as_ref(), true);
+    decisive.retain(|decisive| !keep_going && !decisive.tasks.iter().any(|task| unmodelled.contains(task)));
+    decisive
 }
 
 /// Simulates one system, and watches it.
 fn run<'a>(manifest: &'a Manifest, options: &Options, arguments: &SimulateArguments) -> Result<Simulated<'a>> {
-    let vital = vital(manifest, arguments.keep_going);
+    let decisive = decisive(manifest, arguments.keep_going);
     let options = Options {
         managed: arguments.unmanaged.then_some(false),
-        vital: vital.iter().map(|vital| vital.tasks.clone()).collect(),
+        decisive: decisive.iter().map(|decisive| decisive.tasks.clone()).collect(),
         ..options.clone()
     };
     let (mut metrics, mut services) = (Metrics::new(&manifest.system), Services::new(&manifest.system));
@@ -272,7 +272,7 @@ impl Simulated<'_> {
                 EndedBy::Itself => answers::EndedBy::Itself,
                 EndedBy::Limit => answers::EndedBy::Limit,
                 EndedBy::NothingLeft => answers::EndedBy::NothingLeft,
-                EndedBy::Vital(_) => answers::EndedBy::TaskEnded,
+                EndedBy::Decisive(_) => answers::EndedBy::TaskEnded,
             },
             traps: Some(report.traps),
             lost_records: 0,
@@ -436,8 +436,11 @@ fn print_tables(manifest: &Manifest, simulated: &Simulated<'_>, keep_going: bool
         EndedBy::Itself => {}
         EndedBy::Limit => say("the system did not end itself"),
         EndedBy::NothingLeft => say(&report::nothing_left(&manifest.system, watch)),
-        EndedBy::Vital(place) => {
-            vital(manifest, keep_going).get(place).into_iter().for_each(|vital| say(&vital.words(&manifest.system)));
+        EndedBy::Decisive(place) => {
+            decisive(manifest, keep_going)
+                .get(place)
+                .into_iter()
+                .for_each(|decisive| say(&decisive.words(&manifest.system)));
         }
     }
     say(&report::response_table(metrics));

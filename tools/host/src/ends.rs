@@ -1,4 +1,4 @@
-//! Ends of a run whose system does not end itself, seen in its memory while it runs: nothing can happen any more, a vital task has ended, or
+//! Ends of a run whose system does not end itself, seen in its memory while it runs: nothing can happen any more, a decisive task has ended, or
 //! virtual time is up.
 //!
 //! # When nothing can happen any more
@@ -9,7 +9,7 @@
 //!
 //! A device of the board that may raise its line keeps a run going: its registers are not read, because that may change them.
 //!
-//! Not here: which tasks are vital (`vital`), how an emulator is ended (`qemu`).
+//! Not here: which tasks are decisive (`decisive`), how an emulator is ended (`qemu`).
 
 use std::cell::{Cell, OnceCell};
 
@@ -19,10 +19,10 @@ use fusee_accel_contract as contract;
 use fusee_accel_contract::EngineIndex;
 use fusee_manifest::{Device, Resolved};
 
+use crate::decisive::Decisive;
 use crate::look::Look;
 use crate::pulse::Pulse;
 use crate::qemu::{EndedBy, GuestMemory};
-use crate::vital::Vital;
 
 /// Looks in a row, some 20 ms of the host apart, that must see the same before a system counts as one that stands still.
 const QUIET: u32 = 25;
@@ -35,7 +35,7 @@ pub struct Ends<'a> {
     system: &'a Resolved,
     look: &'a dyn Fn() -> Option<&'a Look<'a>>,
     pulse: OnceCell<Option<Pulse<'a>>>,
-    vital: &'a [Vital],
+    decisive: &'a [Decisive],
     /// Virtual nanoseconds after which the run is ended.
     until: Option<u64>,
     /// Whether something may come from outside: then a system that stands still may go on.
@@ -52,12 +52,12 @@ impl<'a> Ends<'a> {
     pub fn new(
         system: &'a Resolved,
         look: &'a dyn Fn() -> Option<&'a Look<'a>>,
-        vital: &'a [Vital],
+        decisive: &'a [Decisive],
         until: Option<u64>,
         is_visited: bool,
     ) -> Self {
         let (looks, quiet, seen_at, pulse) = (Cell::new(0), Cell::new(0), Cell::new(0), OnceCell::new());
-        Ends { system, look, pulse, vital, until, is_visited, woken: woken(system), looks, quiet, seen_at }
+        Ends { system, look, pulse, decisive, until, is_visited, woken: woken(system), looks, quiet, seen_at }
     }
 
     /// Looks once: why the run ends here, if it does. `recorded` is the instant of the latest record; `had_turn` says whether the emulator has had a CPU since
@@ -72,9 +72,10 @@ impl<'a> Ends<'a> {
             return None;
         }
         let pulse = self.pulse.get_or_init(|| (self.look)()?.pulse().ok()).as_ref()?;
-        let ended = |vital: &Vital| vital.tasks.iter().all(|task| pulse.has_ended(memory, *task) == Some(true));
-        if let Some(vital) = self.vital.iter().position(ended) {
-            return Some(EndedBy::Vital(vital));
+        let ended =
+            |decisive: &Decisive| decisive.tasks.iter().all(|task| pulse.has_ended(memory, *task) == Some(true));
+        if let Some(decisive) = self.decisive.iter().position(ended) {
+            return Some(EndedBy::Decisive(decisive));
         }
         // Records come when something happens, and not at each level: the kernel knows more of time.
         let (latest, next) = pulse.read(memory)?;

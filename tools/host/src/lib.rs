@@ -13,7 +13,7 @@
 //! answers    what `--json` prints
 //! observed   what tasks declare, beside what was seen
 //! judge      whether a run kept what its manifest promises
-//! vital      tasks whose end ends a run
+//! decisive   tasks whose end ends a run
 //! workspace  the workspace of a command, and the image of a system
 //! defmt      what tasks say by the crate `defmt`
 //! pulse      guest memory -> time, and which threads have ended, while it runs
@@ -41,6 +41,7 @@
 pub mod answers;
 pub mod build;
 pub mod counts;
+pub mod decisive;
 pub mod decode;
 pub mod defmt;
 pub mod ends;
@@ -65,7 +66,6 @@ pub mod table;
 pub mod toolchain;
 pub mod turns;
 pub mod typed;
-pub mod vital;
 pub mod words;
 pub mod workspace;
 

@@ -133,8 +133,8 @@ pub enum EndedBy {
     Enough,
     /// Nothing could happen any more.
     Still,
-    /// The last of these vital tasks had ended, by their place in the list of the run.
-    Vital(usize),
+    /// The last of these decisive tasks had ended, by their place in the list of the run.
+    Decisive(usize),
     /// Ctrl-C, or another signal that ends programs.
     User,
 }
@@ -147,7 +147,7 @@ impl EndedBy {
             EndedBy::Limit => "the limit on the host's time",
             EndedBy::Enough => "as asked",
             EndedBy::Still => "nothing could happen any more",
-            EndedBy::Vital(_) => "a task had ended that the run is about",
+            EndedBy::Decisive(_) => "a task had ended that the run is about",
             EndedBy::User => "interrupted",
         }
     }

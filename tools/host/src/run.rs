@@ -14,13 +14,13 @@ use fusee_views::explain::Turn;
 
 use crate::answers::{self, RunAnswer};
 use crate::counts::Counts;
+use crate::decisive::{Decisive, Why};
 use crate::decode::Rings;
 use crate::ends::Ends;
 use crate::judge::{Cause, Problem, Watch};
 use crate::look::Look;
 use crate::qemu::{self, EndedBy, GuestMemory, Outcome, Stimuli};
 use crate::turns::{self, Turns};
-use crate::vital::{Vital, Why};
 use crate::workspace::{Image, Workspace};
 use crate::{isolation, observed, report};
 
@@ -50,7 +50,7 @@ pub struct RunOptions<'a> {
     /// Whether more may come from outside, by the arguments for QEMU.
     pub is_visited: bool,
     /// Tasks whose end ends the run.
-    pub vital: Vec<Vital>,
+    pub decisive: Vec<Decisive>,
 }
 
 /// See [`RunOptions::watch`].
@@ -71,7 +71,7 @@ impl RunOptions<'_> {
             watch: None,
             stimuli,
             is_visited: false,
-            vital: Vec::new(),
+            decisive: Vec::new(),
         }
     }
 }
@@ -81,7 +81,7 @@ pub struct Run {
     /// How it ended.
     pub outcome: Outcome,
     /// The tasks whose end has ended it, if it ended so.
-    pub vital: Option<Vital>,
+    pub decisive: Option<Decisive>,
     /// Whether it was to end at an instant.
     pub has_limit: bool,
     /// Completions that the devices announced too late.
@@ -135,7 +135,7 @@ pub fn run(workspace: &Workspace, image: &Image, options: &RunOptions<'_>) -> Re
     let look = LazyCell::new(|| Look::new(system, &image.programs));
     let the_look = || look.as_ref().ok();
     let is_visited = options.is_visited || options.stimuli.are_any();
-    let watched = Ends::new(system, &the_look, &options.vital, options.until, is_visited);
+    let watched = Ends::new(system, &the_look, &options.decisive, options.until, is_visited);
     let ends = |memory: &GuestMemory, had_turn: &dyn Fn() -> bool| {
         if let Some(watch) = options.watch {
             watch(&|| rings.as_ref().ok()?.trace(memory).ok());
@@ -180,14 +180,14 @@ pub fn run(workspace: &Workspace, image: &Image, options: &RunOptions<'_>) -> Re
     if !reached.is_empty() {
         bail!("tables of translations are not what the manifest says:\n  {}", reached.join("\n  "));
     }
-    let vital = match outcome.ended_by {
-        Some(EndedBy::Vital(place)) => options.vital.get(place).cloned(),
+    let decisive = match outcome.ended_by {
+        Some(EndedBy::Decisive(place)) => options.decisive.get(place).cloned(),
         _ => None,
     };
     let whole = rings.and_then(|rings| rings.trace(&outcome.memory));
     // The host ends a run a little later than it was asked to.
-    let until = match (&vital, &whole) {
-        (Some(vital), Ok(trace)) => vital.ended_at(trace).unwrap_or(u64::MAX),
+    let until = match (&decisive, &whole) {
+        (Some(decisive), Ok(trace)) => decisive.ended_at(trace).unwrap_or(u64::MAX),
         _ => options.until.filter(|_| outcome.code.is_none()).unwrap_or(u64::MAX),
     };
     let mut after = Vec::new();
@@ -204,7 +204,7 @@ pub fn run(workspace: &Workspace, image: &Image, options: &RunOptions<'_>) -> Re
     let has_limit = options.until.is_some();
     Ok(Run {
         outcome,
-        vital,
+        decisive,
         has_limit,
         late,
         trace,
@@ -271,7 +271,7 @@ pub fn end_words(image: &Image, run: &Run, watch: &Watch<'_>) -> (Option<Cause>,
     let outcome = &run.outcome;
     let bad = |cause, words: &str| (Some(cause), words.to_owned());
     let panicked = outcome.console.contains("kernel panic");
-    match (outcome.code, outcome.ended_by, &run.vital) {
+    match (outcome.code, outcome.ended_by, &run.decisive) {
         // A board that was reset ends QEMU as if all were well.
         (Some(0), ..) if system.panic == Panic::Reset && panicked => {
             bad(Cause::ExitCode, "the kernel panicked and reset the board")
@@ -289,8 +289,8 @@ pub fn end_words(image: &Image, run: &Run, watch: &Watch<'_>) -> (Option<Cause>,
             let are_done = run.counts.as_ref().and_then(|counts| counts.as_ref().ok()).is_some_and(Counts::are_done);
             ((!run.has_limit && !are_done).then_some(Cause::NotEnded), words)
         }
-        (None, Some(EndedBy::Vital(_)), Some(vital)) => {
-            ((vital.why == Why::Shutdown).then_some(Cause::NotEnded), vital.words(system))
+        (None, Some(EndedBy::Decisive(_)), Some(decisive)) => {
+            ((decisive.why == Why::Shutdown).then_some(Cause::NotEnded), decisive.words(system))
         }
         (None, Some(EndedBy::User), _) => bad(Cause::NotEnded, "the run was interrupted"),
         (None, ..) => {
@@ -413,7 +413,7 @@ pub fn answer(image: &Image, run: &Run, problems: Vec<Problem>) -> RunAnswer {
             None => answers::EndedBy::Itself,
             Some(EndedBy::Enough) => answers::EndedBy::Limit,
             Some(EndedBy::Still) => answers::EndedBy::NothingLeft,
-            Some(EndedBy::Vital(_)) => answers::EndedBy::TaskEnded,
+            Some(EndedBy::Decisive(_)) => answers::EndedBy::TaskEnded,
             Some(EndedBy::Limit) => answers::EndedBy::HostLimit,
             Some(EndedBy::User) => answers::EndedBy::Interrupt,
         },

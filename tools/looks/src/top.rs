@@ -17,12 +17,12 @@ use fusee_views::now::Now;
 use fusee_views::stream::Stream;
 
 use fusee_host::build::Kernel;
+use fusee_host::decisive::Decisive;
 use fusee_host::project::Project;
 use fusee_host::report;
 use fusee_host::system::{self, RunOptions, Workspace};
 use fusee_host::table::Table;
 use fusee_host::turns::Turns;
-use fusee_host::vital::Vital;
 use fusee_host::words;
 use fusee_tool::command::SystemArguments;
 use fusee_tool::{simulate, stream};
@@ -77,9 +77,9 @@ fn run(arguments: &TopArguments, install: bool) -> Result<bool> {
         quantum: Turns::of(system, None).quantum,
         until: arguments.limit.map(|limit| limit.0),
         watch: Some(&watch),
-        vital: match arguments.keep_going {
+        decisive: match arguments.keep_going {
             true => Vec::new(),
-            false => Vital::of(system, image.manifest.expectations.as_ref(), arguments.limit.is_some()),
+            false => Decisive::of(system, image.manifest.expectations.as_ref(), arguments.limit.is_some()),
         },
         ..RunOptions::quiet(LIMIT)
     };

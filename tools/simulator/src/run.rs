@@ -95,8 +95,8 @@ pub enum EndedBy {
     Limit,
     /// Nothing could happen any more.
     NothingLeft,
-    /// All tasks of the list in this place of [`Simulation::with_vital`] had ended.
-    Vital(usize),
+    /// All tasks of the list in this place of [`Simulation::with_decisive`] had ended.
+    Decisive(usize),
 }
 
 /// What came out.
@@ -177,7 +177,7 @@ pub struct Simulation {
     /// From which instants on devices misbehave, earliest first.
     mishaps: VecDeque<Mishap>,
     /// Tasks whose end ends the simulation: that of the last of each list.
-    vital: Vec<Vec<ThreadId>>,
+    decisive: Vec<Vec<ThreadId>>,
     /// When the kernel's lock is free again.
     lock: u64,
     longest_wait: u64,
@@ -205,7 +205,7 @@ impl Simulation {
             first: First::default(),
             faults: Vec::new(),
             mishaps: VecDeque::new(),
-            vital: Vec::new(),
+            decisive: Vec::new(),
             lock: 0,
             longest_wait: 0,
             traps: 0,
@@ -274,9 +274,9 @@ impl Simulation {
 
     /// Ends the simulation once all tasks of one of these lists have ended.
     #[must_use]
-    pub fn with_vital(mut self, vital: &[Vec<usize>]) -> Simulation {
+    pub fn with_decisive(mut self, decisive: &[Vec<usize>]) -> Simulation {
         let threads = |tasks: &Vec<usize>| tasks.iter().filter_map(|task| ThreadId::new(*task)).collect();
-        self.vital = vital.iter().map(threads).collect();
+        self.decisive = decisive.iter().map(threads).collect();
         self
     }
 
@@ -301,9 +301,9 @@ impl Simulation {
             self.check_instant(instants)?;
             self.show(&mut observer);
             let next = self.next_instant();
-            ended_by = match self.vital_end() {
+            ended_by = match self.decisive_end() {
                 _ if self.board.ended.is_some() => EndedBy::Itself,
-                Some(vital) => EndedBy::Vital(vital),
+                Some(decisive) => EndedBy::Decisive(decisive),
                 None if next == u64::MAX => EndedBy::NothingLeft,
                 None if next > limit => EndedBy::Limit,
                 None => {
@@ -337,10 +337,10 @@ impl Simulation {
         })
     }
 
-    /// The list of vital tasks that have all ended, if there is one.
-    fn vital_end(&self) -> Option<usize> {
+    /// The list of decisive tasks that have all ended, if there is one.
+    fn decisive_end(&self) -> Option<usize> {
         let has_ended = |thread: &ThreadId| self.kernel.thread(*thread).state() == State::Stopped;
-        self.vital.iter().position(|threads| threads.iter().all(has_ended))
+        self.decisive.iter().position(|threads| threads.iter().all(has_ended))
     }
 
     /// Lets the observer see the records since the last time.

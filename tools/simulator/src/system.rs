@@ -92,7 +92,7 @@ pub struct Options {
     /// Whether scripted tasks look at their device until it is done, in place of waiting to be told.
     pub polls: bool,
     /// Tasks, by index, whose end ends the simulation: that of the last of each list.
-    pub vital: Vec<Vec<usize>>,
+    pub decisive: Vec<Vec<usize>>,
 }
 
 /// Simulates the system of `manifest` until it ends itself, at the latest until `limit` nanoseconds.
@@ -142,7 +142,7 @@ fn prepare(manifest: &Manifest, options: &Options) -> Result<Simulation, Error> 
         .with_faults(&options.faults)
         .with_mishaps(&options.mishaps)
         .with_polling(options.polls)
-        .with_vital(&options.vital))
+        .with_decisive(&options.decisive))
 }
 
 /// Tasks with a program for which nothing else stands: no script, no model, and they neither serve nor drive. Here they end at once.

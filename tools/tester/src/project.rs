@@ -8,12 +8,12 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
 use fusee_host::build::Kernel;
+use fusee_host::decisive::Decisive;
 use fusee_host::evidence::Called;
 use fusee_host::project::{self, Project};
 use fusee_host::qemu::Stimuli;
 use fusee_host::system::{self, DEFAULT_BOARD, Image, Run, RunOptions, Workspace, profile_name};
 use fusee_host::turns::Turns;
-use fusee_host::vital::Vital;
 use fusee_host::{meter, toolchain};
 use fusee_manifest::{Expectations, Manifest, ManifestErrors, Profile, Reason, Variant};
 
@@ -225,7 +225,7 @@ impl Test {
         let options = RunOptions {
             stimuli: Stimuli { input: expected.input.clone(), screen: None, power_button: expected.power_button },
             quantum: Turns::of(&image.manifest.system, expected.turns).quantum,
-            vital: Vital::of(&image.manifest.system, Some(&expected), false),
+            decisive: Decisive::of(&image.manifest.system, Some(&expected), false),
             ..RunOptions::quiet(expected.seconds.unwrap_or(SECONDS))
         };
         let run = system::run(&workspace, &image, &options)?;

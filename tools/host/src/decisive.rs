@@ -13,7 +13,7 @@ use fusee_manifest::{Expectations, Resolved};
 
 /// Tasks whose end ends a run: that of the last of them.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Vital {
+pub struct Decisive {
     /// The tasks, by index.
     pub tasks: Vec<usize>,
     /// The reason.
@@ -29,10 +29,10 @@ pub enum Why {
     Shutdown,
 }
 
-impl Vital {
-    /// The vital tasks of a system. A run with a `limit` of virtual time ends without a task that shuts the system down.
+impl Decisive {
+    /// The decisive tasks of a system. A run with a `limit` of virtual time ends without a task that shuts the system down.
     #[must_use]
-    pub fn of(system: &Resolved, expected: Option<&Expectations>, has_limit: bool) -> Vec<Vital> {
+    pub fn of(system: &Resolved, expected: Option<&Expectations>, has_limit: bool) -> Vec<Decisive> {
         // A listed verdict has all complaints of the run, up to the end of its system.
         if expected.is_some_and(|expected| expected.verdict.is_some()) {
             return Vec::new();
@@ -48,7 +48,7 @@ impl Vital {
         };
         let counts = |task: &usize| has_one_life(*task) && !is_expected(*task);
         let hard = (0..system.tasks.len()).filter(|task| system.tasks[*task].hard).filter(counts);
-        let mut all: Vec<Vital> = hard.map(|task| Vital { tasks: vec![task], why: Why::Hard }).collect();
+        let mut all: Vec<Decisive> = hard.map(|task| Decisive { tasks: vec![task], why: Why::Hard }).collect();
         let handles = system.handles.iter().filter(|handle| handle.kind == kind::SYSTEM);
         let (mut may_shut_down, mut may_pass_on) = (Vec::new(), false);
         for handle in handles.filter(|handle| handle.rights & rights::SHUTDOWN != 0) {
@@ -56,7 +56,7 @@ impl Vital {
             may_pass_on |= handle.rights & rights::GRANT != 0;
         }
         if !has_limit && !may_pass_on && !may_shut_down.is_empty() && may_shut_down.iter().all(counts) {
-            all.push(Vital { tasks: may_shut_down, why: Why::Shutdown });
+            all.push(Decisive { tasks: may_shut_down, why: Why::Shutdown });
         }
         all
     }
@@ -93,40 +93,40 @@ mod tests {
 
     use super::*;
 
-    /// The vital tasks of a system of `brake`, which is hard, and `boss`, which may shut it down.
-    fn vital(more: &str, has_limit: bool) -> Vec<(Vec<usize>, Why)> {
+    /// The decisive tasks of a system of `brake`, which is hard, and `boss`, which may shut it down.
+    fn decisive(more: &str, has_limit: bool) -> Vec<(Vec<usize>, Why)> {
         let text = format!(
-            "[system]\nname = \"vital\"\nboard = \"virt\"\ncpus = 1\nadmission = \"warn\"\n[tasks.brake]\nscript = [\"burn 1ms\"]\nperiod = \
+            "[system]\nname = \"decisive\"\nboard = \"virt\"\ncpus = 1\nadmission = \"warn\"\n[tasks.brake]\nscript = [\"burn 1ms\"]\nperiod = \
              \"10ms\"\nbudget = \"2ms\"\nhard = true\n[tasks.boss]\nscript = [\"sleep 5ms\", \"shutdown\"]\nhandles = {{ system = \"system: \
              shutdown\" }}\n{more}"
         );
-        let manifest = Manifest::parse(Path::new("vital.toml"), &text).unwrap();
-        let all = Vital::of(&manifest.system, manifest.expectations.as_ref(), has_limit);
-        all.into_iter().map(|vital| (vital.tasks, vital.why)).collect()
+        let manifest = Manifest::parse(Path::new("decisive.toml"), &text).unwrap();
+        let all = Decisive::of(&manifest.system, manifest.expectations.as_ref(), has_limit);
+        all.into_iter().map(|decisive| (decisive.tasks, decisive.why)).collect()
     }
 
     #[test]
-    fn hard_tasks_and_those_that_shut_down_are_vital_unless_their_end_is_expected_or_another_life_follows() {
+    fn hard_tasks_and_those_that_shut_down_are_decisive_unless_their_end_is_expected_or_another_life_follows() {
         let (hard, boss) = ((vec![0], Why::Hard), (vec![1], Why::Shutdown));
-        assert_eq!(vital("", false), [hard.clone(), boss.clone()]);
-        assert_eq!(vital("", true), [hard.clone()]);
-        assert_eq!(vital("[test]\nfaults = [\"brake\"]\n", false), [boss.clone()]);
-        assert_eq!(vital("[test]\nexits = [\"boss: 0\"]\n", false), [hard.clone()]);
-        assert_eq!(vital("[test]\nverdict = [\"brake\"]\n", false), []);
+        assert_eq!(decisive("", false), [hard.clone(), boss.clone()]);
+        assert_eq!(decisive("", true), [hard.clone()]);
+        assert_eq!(decisive("[test]\nfaults = [\"brake\"]\n", false), [boss.clone()]);
+        assert_eq!(decisive("[test]\nexits = [\"boss: 0\"]\n", false), [hard.clone()]);
+        assert_eq!(decisive("[test]\nverdict = [\"brake\"]\n", false), []);
         let other =
             "[tasks.other]\nscript = [\"sleep 5ms\", \"shutdown\"]\nhandles = { system = \"system: shutdown\" }\n";
-        assert_eq!(vital(other, false), [hard.clone(), (vec![1, 2], Why::Shutdown)]);
+        assert_eq!(decisive(other, false), [hard.clone(), (vec![1, 2], Why::Shutdown)]);
         let dormant = "[tasks.other]\nscript = [\"sleep 5ms\", \"shutdown\"]\ndormant = true\nhandles = { system = \"system: shutdown\" }\n\
                        [tasks.starter]\nscript = [\"start other\"]\nhandles = { other = \"task other: start\" }\n";
-        assert_eq!(vital(dormant, false), [hard]);
+        assert_eq!(decisive(dormant, false), [hard]);
     }
 
     #[test]
-    fn the_end_of_a_run_names_its_tasks_and_what_makes_them_vital() {
-        let text = "[system]\nname = \"vital\"\nboard = \"virt\"\ncpus = 1\n[tasks.one]\nscript = [\"burn 1ms\"]\n[tasks.other]\nscript = [\"burn 1ms\"]\n";
-        let system = Manifest::parse(Path::new("vital.toml"), text).unwrap().system;
+    fn the_end_of_a_run_names_its_tasks_and_what_makes_them_decisive() {
+        let text = "[system]\nname = \"decisive\"\nboard = \"virt\"\ncpus = 1\n[tasks.one]\nscript = [\"burn 1ms\"]\n[tasks.other]\nscript = [\"burn 1ms\"]\n";
+        let system = Manifest::parse(Path::new("decisive.toml"), text).unwrap().system;
         let words = |tasks: &[usize], why| {
-            let words = Vital { tasks: tasks.to_vec(), why }.words(&system);
+            let words = Decisive { tasks: tasks.to_vec(), why }.words(&system);
             words.split("the end of ").nth(1).unwrap().split(';').next().unwrap().to_owned()
         };
         assert_eq!(words(&[1], Why::Hard), "hard task `other`");

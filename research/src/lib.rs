@@ -24,7 +24,7 @@
 //!
 //! Not here: building and running (`tools/host`), commands of users (`tools/fusee`), checks of this repository (`tests/systems`).
 #![forbid(unsafe_code)]
-// `words::print` knows what a closed pipe and a full disk are.
+// `words::print` handles a closed pipe and a full disk.
 #![cfg_attr(not(test), deny(clippy::print_stdout))]
 // The library of a program: its documentation is for those who change it.
 #![allow(rustdoc::private_intra_doc_links)]

@@ -23,7 +23,7 @@ handles = { desk = "endpoint desk: receive" }
 [endpoints.desk]
 server = "desk"
 "#;
-/// Each waits for a signal that nobody gives.
+/// Each waits for a signal that never comes.
 const WAITING: &str = r#"
 [tasks.one]
 script = ["wait a"]
@@ -139,7 +139,7 @@ pub fn check(workspace: &Workspace) -> Result<Vec<String>> {
         problems.push(format!("`--keep-going` does not go on: {goes_on}"));
     }
 
-    // With a limit of virtual time the system need not end itself; what a test expects ends nothing.
+    // With a limit of virtual time the system need not end itself; an expected end ends no run.
     let path = here.manifest_path("boss")?;
     here.expect(&mut problems, &["run", "--manifest", &path, "--for", "95ms"], 0, "the run ended here, as asked")?;
     let faults = HARD.replace("stop brake", "burn 1ms") + EXPECTED;

@@ -38,7 +38,7 @@
 //! Not here: the queue of checks, and the comparison of a run with the table `[test]`, which projects have, too (`tools/tester`); random systems and measurements
 //! (`research`). Both are called from here.
 #![forbid(unsafe_code)]
-// `words::print` knows what a closed pipe and a full disk are.
+// `words::print` handles a closed pipe and a full disk.
 #![cfg_attr(not(test), deny(clippy::print_stdout))]
 // The library of a program: its documentation is for those who change it.
 #![allow(rustdoc::private_intra_doc_links)]

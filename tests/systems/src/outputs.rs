@@ -26,7 +26,7 @@ budget = "1ms"
 hard = true
 "#;
 
-/// What each command is given; `SYSTEM` is the manifest, and `NEW` a folder that is not there.
+/// The arguments of each command; `SYSTEM` is the manifest, and `NEW` a folder that is not there.
 const COMMANDS: [&[&str]; 21] = [
     &["run", "--manifest", "SYSTEM", "--for", "60ms", "--observed"],
     &["run", "--manifest", "SYSTEM", "--for", "60ms", "--json"],
@@ -104,7 +104,7 @@ pub fn check(workspace: &Workspace) -> Result<Vec<String>> {
             }
             codes.extend(ended.status.code());
         }
-        // What a command found does not depend on who reads of it; its tests do, as they are not run to their end.
+        // The verdict of a command does not depend on its reader; tests do, as they are not run to their end.
         let [taken, gone, full] = codes[..] else { continue };
         if (taken != gone && words[0] != "test") || full != 1 {
             problems

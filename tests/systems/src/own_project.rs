@@ -48,7 +48,7 @@ pub fn check(fusee: &Project) -> Result<Vec<String>> {
         0,
         &["beat: job 20;", "this is hello of one", "this is hello of two", "hello from job 1 of 1000", "building "],
     );
-    // What is built already is not said to be built.
+    // The second run builds nothing, and prints nothing of builds.
     let again = own(&folder, &["--no-install", "run"])?;
     expect(&mut problems, &again, 0, &["beat: job 20;"]);
     if again.all().contains("building") {

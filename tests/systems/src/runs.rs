@@ -184,7 +184,7 @@ impl Here {
         finish(self.start(arguments)?)
     }
 
-    /// What a command prints as JSON.
+    /// The JSON that a command prints.
     ///
     /// # Errors
     /// It prints something else.
@@ -205,7 +205,7 @@ impl Here {
             ensure!(level != "schedule" || run["lost_records"].as_u64() > Some(0), "nothing is lost: {run}");
             let kinds = |run: &Value| {
                 let all = run["verdict"]["problems"].as_array().into_iter().flatten();
-                // Below the schedule nothing is seen of what was declared.
+                // Below the schedule no declaration is seen.
                 let all = all.filter(|problem| problem["cause"] != "declaration");
                 all.map(|problem| problem["cause"].to_string()).collect::<Vec<_>>()
             };

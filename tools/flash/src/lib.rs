@@ -1,6 +1,6 @@
 //! `cargo xtask flash`: the card that a board starts from, as a file or written to a disk; and whether boards start from it.
 #![forbid(unsafe_code)]
-// `words::print` knows what a closed pipe and a full disk are.
+// `words::print` handles a closed pipe and a full disk.
 #![cfg_attr(not(test), deny(clippy::print_stdout))]
 
 use std::io::Write;

@@ -65,8 +65,7 @@ pub struct AnalyzeArguments {
     #[arg(long, conflicts_with_all = ["cpus", "policy", "clusters", "overheads", "json"])]
     expanded: bool,
     #[command(flatten)]
-    /// What the last run suggests.
-    pub suggest: SuggestArguments,
+    pub(crate) suggest: SuggestArguments,
 }
 
 impl AnalyzeArguments {

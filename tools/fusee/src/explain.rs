@@ -70,7 +70,7 @@ pub fn explain(arguments: &ExplainArguments, trace: &Trace, manifest: &Manifest,
         }
         bail!("the trace has no such job; it has {}", tasks.join(", "));
     }
-    // What did not hold is the reason of more than one job.
+    // A declaration that did not hold delays more than one job.
     if shown.iter().any(|one| one.is_late()) {
         broken(&answers::observed(trace, system)).iter().for_each(|text| words::say(text));
     }

@@ -60,7 +60,7 @@ pub struct NewArguments {
 struct Origin {
     /// Its address; empty if it has none that others reach.
     url: String,
-    /// Which commit.
+    /// The commit.
     rev: String,
 }
 

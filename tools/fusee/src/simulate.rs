@@ -206,7 +206,7 @@ struct Simulated<'a> {
     took: f64,
 }
 
-/// Tasks whose end ends a simulation. Programs without a model end at once, which says nothing of them.
+/// Tasks whose end ends a simulation. Programs without a model end at once, so their ends do not count.
 fn decisive(manifest: &Manifest, keep_going: bool) -> Vec<Decisive> {
     let unmodelled = fusee_simulator::unmodelled(manifest);
     let mut decisive = Decisive::of(&manifest.system, manifest.expectations.as_ref(), true);

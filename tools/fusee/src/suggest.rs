@@ -1,4 +1,4 @@
-//! `analyze --suggest`: what the manifest of the last run lacks. The lines are made by `tools/looks`, since few need them.
+//! `analyze --suggest`: lines for the manifest of the last run. `tools/looks` makes them, since few need them.
 
 use anyhow::Result;
 use clap::Args;
@@ -9,7 +9,7 @@ use crate::passed::{self, Passed};
 /// Whether lines are suggested, and how.
 #[derive(Args)]
 pub struct SuggestArguments {
-    /// Print the lines that the manifest of the last run lacks or has too small, by what was seen in that run.
+    /// Print the lines that the manifest of the last run lacks or has too small, by the amounts of that run.
     #[arg(long, conflicts_with_all = ["source", "manifest", "cpus", "policy", "clusters", "overheads", "json"])]
     pub suggest: bool,
     /// With --suggest: how much more than was seen, in percent.

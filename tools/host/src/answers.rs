@@ -31,7 +31,7 @@ pub struct RunAnswer {
     pub ended_at: u64,
     /// The code it ended with; `null`: it did not end itself.
     pub exit: Option<i64>,
-    /// What ended it.
+    /// The reason of its end.
     pub ended_by: EndedBy,
     /// Traps of the kernel; of simulations only.
     pub traps: Option<u64>,
@@ -61,7 +61,7 @@ pub enum By {
     Simulator,
 }
 
-/// What ended a run or a simulation.
+/// The reason of the end of a run or a simulation.
 #[derive(Clone, Copy, Debug, JsonSchema, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EndedBy {

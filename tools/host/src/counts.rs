@@ -39,7 +39,7 @@ pub struct Count {
     pub open: Option<(u32, u64)>,
     /// How it ended, if it did.
     pub end: Option<Ended>,
-    /// What it does; `None`: it did something else when the run was to end.
+    /// Its state; `None`: it had another one when the run was to end.
     pub state: Option<State>,
 }
 

@@ -1,4 +1,4 @@
-//! Tasks whose end ends a run: after it the run shows nothing that its user wants to see.
+//! Tasks whose end ends a run: the rest of the run has no value for its user.
 //!
 //! A `hard` task that has ended meets no further deadline. Once all tasks have ended that may shut the system down, the system cannot end by itself. Tasks
 //! that may be given another life do not count, nor do ends that the table `[test]` expects.

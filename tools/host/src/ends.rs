@@ -30,7 +30,7 @@ const QUIET: u32 = 25;
 /// Looks before a system is read by the names of its objects, which takes the host a while: many systems have ended by then.
 const FIRST: u32 = 8;
 
-/// What ends a run before its system does.
+/// The conditions that end a run before its system does.
 pub struct Ends<'a> {
     system: &'a Resolved,
     look: &'a dyn Fn() -> Option<&'a Look<'a>>,
@@ -87,7 +87,7 @@ impl<'a> Ends<'a> {
             && latest > 0
             && (has_panicked
                 || next.is_some_and(|next| next > until || next == u64::MAX) && self.accelerators_rest(memory));
-        // What changes between two looks is no rest. A host that is busy may give the emulator no CPU between them.
+        // A change between two looks is no rest. A host that is busy may give the emulator no CPU between them.
         let goes_on = self.seen_at.replace(latest) != latest;
         self.quiet.set(if is_quiet && !goes_on { self.quiet.get() + u32::from(had_turn()) } else { 0 });
         if self.quiet.get() <= QUIET {
@@ -126,7 +126,7 @@ fn rests(device: &Device, memory: &GuestMemory) -> Option<bool> {
     Some(true)
 }
 
-/// Tasks that a device of the board may wake by itself, with nobody outside: by a line that is not known to be one of a device that cannot.
+/// Tasks that a device of the board may wake by itself: by a line that is unknown, or that of a device that acts alone.
 fn woken(system: &Resolved) -> Vec<usize> {
     let of_model = |line: u32| system.devices.iter().any(|device| device.processor.is_none() && device.line == line);
     let acts = |line: u32| {

@@ -35,7 +35,7 @@
 //!
 //! Not here: commands (`tools/fusee`), checks of this repository (`tests/systems`), measurements (`research`).
 #![forbid(unsafe_code)]
-// `words::print` knows what a closed pipe and a full disk are.
+// `words::print` handles a closed pipe and a full disk.
 #![cfg_attr(not(test), deny(clippy::print_stdout))]
 
 pub mod answers;

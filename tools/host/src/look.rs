@@ -97,7 +97,7 @@ pub struct Engine {
 /// One task.
 #[derive(Debug)]
 pub struct Task {
-    /// What it is doing.
+    /// Its state.
     pub state: State,
     /// The task it waits for, if it is known which.
     pub waits_for: Option<usize>,

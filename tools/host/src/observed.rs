@@ -101,12 +101,12 @@ struct Longest {
     job: u32,
 }
 
-/// What was seen, whether it is declared or not. Nanoseconds; holds and calls of a job are counts.
+/// The longest, or the most, of one task, whether it is declared or not. Nanoseconds; holds and calls of a job are counts.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Seen {
     /// The task, by index.
     pub task: usize,
-    /// What was seen.
+    /// The kind.
     pub what: What,
     /// The engine, pool or endpoint, by index, if it is about one.
     pub object: usize,
@@ -409,8 +409,8 @@ impl<'a> Observed<'a> {
 /// Sentences that are printed of declarations that did not hold, at most.
 const BROKEN: usize = 3;
 
-/// The declarations that did not hold, as sentences, by how far they were exceeded. A budget stands there if it is all: whoever pays for a service or a hold
-/// that is too long exhausts a budget, too.
+/// The declarations that did not hold, as sentences, by how far they were exceeded. A budget stands there only if it is alone: a task that pays for a
+/// service or a hold that is too long exhausts its budget, too.
 #[must_use]
 pub fn broken(declarations: &[Declaration]) -> Vec<String> {
     let mut broken: Vec<&Declaration> =

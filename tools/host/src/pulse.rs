@@ -1,6 +1,6 @@
-//! What a kernel shows while it runs: its time, and which threads have ended.
+//! The pulse of a kernel while it runs: its time, and the threads that have ended.
 //!
-//! Not here: what is in the memory of a system that stands (`look`), and what ends a run (`ends`).
+//! Not here: the memory of a system that stands (`look`), and the ends of runs (`ends`).
 
 use anyhow::Result;
 
@@ -9,11 +9,11 @@ use crate::look::{Look, Objects, STOPPED};
 use crate::qemu::GuestMemory;
 use crate::typed::{Static, Types};
 
-/// What a kernel shows while it runs: its time, and which threads have ended. The kernel may be about to write what is read, so one look is good for nothing
-/// but to see that time goes on and that a thread has ended for good.
+/// The pulse of a kernel. The kernel may be about to write the words that are read, so one look shows no more than that time goes on, and that a thread has
+/// ended for good.
 pub struct Pulse<'a> {
     types: &'a Types,
-    /// Of each CPU of the kernel the places of the thread on it, of the instant until which time is booked, and of the setting of its timer.
+    /// The places of the thread, of the instant until which time is booked, and of the setting of the timer, for each CPU of the kernel.
     cpus: Vec<[Static; 3]>,
     /// The places of the threads' states.
     threads: Vec<Static>,

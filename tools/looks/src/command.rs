@@ -30,7 +30,7 @@ enum Command {
     Dump(dump::DumpArguments),
     /// Runs a system under gdb, paused at first, with the symbols of the kernel and of each task.
     Gdb(gdb::GdbArguments),
-    /// Prints what the manifest of the last run lacks, as `analyze --suggest` was asked to.
+    /// Prints lines for the manifest of the last run, as `analyze --suggest` was asked to.
     #[command(hide = true)]
     Suggest(suggest::SuggestArguments),
     /// Writes a trace for other tools, as `trace` was asked to.

@@ -6,12 +6,12 @@
 //! top        `cargo xtask top`: the present state of each task
 //! dump       `cargo xtask dump`
 //! gdb        `cargo xtask gdb`
-//! suggest    `analyze --suggest`: what a manifest lacks, by the last run
+//! suggest    `analyze --suggest`: lines that a manifest lacks, by the last run
 //! ```
 //!
 //! Not here: the views themselves (`tools/exports`), and what each run may print (`tools/fusee`).
 #![forbid(unsafe_code)]
-// `words::print` knows what a closed pipe and a full disk are.
+// `words::print` handles a closed pipe and a full disk.
 #![cfg_attr(not(test), deny(clippy::print_stdout))]
 // The library of a program: its documentation is for those who change it.
 #![allow(rustdoc::private_intra_doc_links)]

@@ -1,9 +1,9 @@
-//! `cargo xtask analyze --suggest`: the lines that a manifest lacks, or has too small, by what was seen in the last run.
+//! `cargo xtask analyze --suggest`: the lines that a manifest lacks, or has too small, by the amounts of the last run.
 //!
-//! What was seen is no bound, so each amount has a margin. A budget has to pay for a job's own computing, for the services that it calls and for what it
+//! An amount that was seen is no bound, so each has a margin. A budget has to pay for a job's own computing, for the services that it calls and for what it
 //! computes in holds, so it follows from the other amounts.
 //!
-//! Not here: what is seen (`fusee_host::observed`).
+//! Not here: the amounts (`fusee_host::observed`).
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -80,7 +80,7 @@ impl Suggestions {
             seen.iter().find(|one| (one.task, one.what, one.object) == (task, what, object))
         };
         let more = |amount: u64| rounded(amount + amount * percent / 100);
-        // By endpoint and by task what is to be declared, for the budgets.
+        // The declared or suggested longest service of each endpoint, for the budgets.
         let mut services: BTreeMap<usize, u64> = BTreeMap::new();
         for (index, (name, endpoint)) in system.endpoints.iter().enumerate() {
             services.insert(index, endpoint.service_max);
@@ -173,7 +173,7 @@ impl Suggestions {
     }
 }
 
-/// What is declared, and what was seen in which job.
+/// The declared amount, the seen amount, and its job.
 fn because(amount: &str, seen: &Seen, declared: u64, words: &str) -> String {
     let declared = if declared == 0 { "not declared".to_owned() } else { format!("{words} is declared") };
     format!("{declared}; {amount} in `{}`", seen.longest_in)

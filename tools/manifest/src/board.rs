@@ -265,7 +265,7 @@ impl DeviceKind {
         }
     }
 
-    /// Whether the device may raise its line by itself. Serial lines and general purpose lines need somebody outside the board.
+    /// Whether the device may raise its line by itself. Serial lines and general purpose lines need a cause outside the board.
     #[must_use]
     pub fn acts_alone(self) -> bool {
         !matches!(self, DeviceKind::Pl011 | DeviceKind::Cadence | DeviceKind::Pl061)

@@ -86,7 +86,7 @@ pub enum First {
     Tasks,
 }
 
-/// What ended a simulation.
+/// The reason of the end of a simulation.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum EndedBy {
     /// The system.
@@ -106,7 +106,7 @@ pub struct Report {
     pub records: Vec<Record>,
     /// Exit code, if the system ended itself.
     pub exit: Option<u32>,
-    /// What ended the simulation.
+    /// The reason of its end.
     pub ended_by: EndedBy,
     /// When the simulation ended.
     pub ended_at: u64,

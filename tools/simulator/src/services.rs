@@ -13,7 +13,7 @@ pub struct Service {
     pub endpoint: String,
     /// CPU time of its longest service, nanoseconds.
     pub longest: u64,
-    /// What is declared; zero: nothing.
+    /// The declared longest; zero: none is declared.
     pub service_max: u64,
     /// The client of the longest service, and its job.
     pub longest_for: Option<(usize, u32)>,

@@ -1,6 +1,6 @@
 //! The expectations of a manifest's table `[test]`, compared with a run.
 //!
-//! Not here: pictures of a screen, and judges of results: who shows a screen and what is right of it is the caller's business.
+//! Not here: pictures of a screen, and judges of results.
 
 use std::collections::BTreeSet;
 
@@ -28,7 +28,7 @@ pub fn departure(first: &Run, second: &Run) -> Option<String> {
     Some(format!("a second run differs from record {at} on: {:?}, then {:?}", one.get(at), other.get(at)))
 }
 
-/// What a run did that its manifest's table `[test]` does not expect.
+/// The differences between a run and the table `[test]` of its manifest.
 #[must_use]
 pub fn compare(image: &Image, run: &Run, expected: &Expectations) -> Vec<String> {
     let system = &image.manifest.system;
@@ -136,7 +136,7 @@ pub fn compare(image: &Image, run: &Run, expected: &Expectations) -> Vec<String>
     problems
 }
 
-/// What explains the problems of a run: its console, and the lines at which it faulted.
+/// Explanations of the problems of a run: its console, and the lines at which it faulted.
 #[must_use]
 pub fn explanations(image: &Image, run: &Run) -> Vec<String> {
     let console = run.outcome.console.trim_end();

@@ -28,7 +28,7 @@ const HOST: &str = "host::cargo test";
 /// Seconds of a run, unless its manifest says otherwise.
 const SECONDS: u64 = 60;
 
-/// Which tests are made, and how.
+/// The choice of tests.
 #[derive(Clone, Debug, Default)]
 pub struct Choice {
     /// Boards in place of those that manifests name.
@@ -72,7 +72,7 @@ pub fn cases(choice: &Choice) -> Result<Vec<Case>> {
     Ok(cases)
 }
 
-/// The manifests of a project: that of its system, and those of its folder of tests, with what they are called.
+/// The manifests of a project: that of its system, and those of its folder of tests.
 fn manifests(project: &Project) -> Result<Vec<PathBuf>> {
     let own = project.root.join(&project.system);
     let mut found: Vec<PathBuf> = own.exists().then_some(own).into_iter().collect();
@@ -209,14 +209,14 @@ pub fn lacks(error: &anyhow::Error) -> Option<String> {
 }
 
 impl Test {
-    /// Runs the system; what it did that it should not have.
+    /// Runs the system: its problems.
     fn run(self, workspace: &Workspace) -> Result<Found> {
         let expected = self.manifest.expectations.clone().context("the manifest has no table `test`")?;
         ensure!(
             expected.screenshot.is_none(),
             "`screenshot` names a picture of Fusee's own tests: let a `judge` look at the screen"
         );
-        // What a run leaves is removed with its folder.
+        // The files of the run are removed with its folder.
         let (workspace, _folder) = workspace.clone().in_folder()?;
         let kernel = if expected.self_check { Kernel::Checked } else { workspace.kernel };
         let workspace = Workspace { kernel, ..workspace };
@@ -279,7 +279,7 @@ impl Test {
     }
 }
 
-/// What `cargo xtask run` would complain of, unless the table lists all complaints.
+/// The problems that `cargo xtask run` would find, unless the table lists them all.
 fn judged(image: &Image, run: &Run, expected: &Expectations) -> Vec<String> {
     let Ok(trace) = &run.trace else { return Vec::new() };
     if expected.verdict.is_some() {

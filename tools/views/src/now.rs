@@ -34,7 +34,7 @@ pub struct Now {
 /// One task.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TaskNow {
-    /// What it does, as far as one record says it.
+    /// Its activity, as far as one record has it.
     doing: Doing,
     /// Its newest job; zero: there was none yet.
     pub job: u32,
@@ -54,7 +54,7 @@ pub struct TaskNow {
     pub is_dry: bool,
 }
 
-/// What a task does, as far as one record says it.
+/// The activity of a task, as far as one record has it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 enum Doing {
     /// Nothing was heard of it.
@@ -225,7 +225,7 @@ impl Now {
         own.filter(|_| !self.tasks.iter().any(waits))
     }
 
-    /// For what it waits, and for whom.
+    /// Its wait, with the tasks that are to end it.
     fn waits(&self, task: usize, wait: Wait, system: &Resolved) -> State {
         let whom: Vec<usize> = match wait {
             Wait::Token(pool) => self.pools.get(pool).into_iter().flat_map(BTreeMap::values).copied().collect(),

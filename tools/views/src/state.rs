@@ -29,12 +29,12 @@ pub enum State {
     Ended(Ended),
 }
 
-/// What a suspended task awaits.
+/// The thing that a suspended task awaits.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Awaited {
     /// A server owes it a reply.
     Reply(Option<usize>),
-    /// It serves this endpoint, and nobody calls.
+    /// It serves this endpoint, and no task calls.
     Requests(Option<usize>),
     /// A notification was not signalled.
     Notification(usize),

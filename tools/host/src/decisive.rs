@@ -109,9 +109,9 @@ mod tests {
     fn hard_tasks_and_those_that_shut_down_are_decisive_unless_their_end_is_expected_or_another_life_follows() {
         let (hard, boss) = ((vec![0], Why::Hard), (vec![1], Why::Shutdown));
         assert_eq!(decisive("", false), [hard.clone(), boss.clone()]);
-        assert_eq!(decisive("", true), [hard.clone()]);
-        assert_eq!(decisive("[test]\nfaults = [\"brake\"]\n", false), [boss.clone()]);
-        assert_eq!(decisive("[test]\nexits = [\"boss: 0\"]\n", false), [hard.clone()]);
+        assert_eq!(decisive("", true), vec![hard.clone()]);
+        assert_eq!(decisive("[test]\nfaults = [\"brake\"]\n", false), vec![boss.clone()]);
+        assert_eq!(decisive("[test]\nexits = [\"boss: 0\"]\n", false), vec![hard.clone()]);
         assert_eq!(decisive("[test]\nverdict = [\"brake\"]\n", false), []);
         let other =
             "[tasks.other]\nscript = [\"sleep 5ms\", \"shutdown\"]\nhandles = { system = \"system: shutdown\" }\n";

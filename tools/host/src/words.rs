@@ -43,7 +43,7 @@ pub fn print(text: &str) {
     print_bytes(text.as_bytes());
 }
 
-/// Prints bytes as [`print`] prints text.
+/// Prints bytes as [`print()`] prints text.
 pub fn print_bytes(bytes: &[u8]) {
     let mut out = std::io::stdout().lock();
     match out.write_all(bytes).and_then(|()| out.flush()) {

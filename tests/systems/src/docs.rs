@@ -7,6 +7,8 @@
 //! <!-- output of: COMMAND -->     then a block: `$ COMMAND`, and all it prints
 //! ```
 //!
+//! The lists of `docs/architecture.md` that follow one thing through the code name functions that exist, and each file once.
+//!
 //! Not here: running the commands that pages show (`readme`).
 
 use std::fmt::Write;
@@ -45,6 +47,10 @@ const SUPPORT_PAGE: &str = "docs/support.md";
 /// The book's table of contents, as mdBook reads it.
 const CONTENTS: &str = "docs/SUMMARY.md";
 const TABLE: &str = "<!-- support table -->";
+/// The page that follows one thing after another through the code.
+const ARCHITECTURE: &str = "docs/architecture.md";
+/// The heading of these lists.
+const JOURNEYS: &str = "\n## Five journeys\n";
 
 /// Checks the README and all pages.
 ///
@@ -67,6 +73,7 @@ pub fn check(root: &Path) -> Result<()> {
     }
     problems.extend(campaign::problems(root)?);
     problems.extend(unlisted(root)?);
+    problems.extend(lost(root, &read(root, ARCHITECTURE)?));
     for page in pages(root)? {
         let text = read(root, &page)?;
         problems.extend(page_problems(root, &page, &text));
@@ -167,6 +174,66 @@ fn table(features: &[Feature]) -> String {
         let _ = writeln!(text, "| {name} | {state} | {} |", cells.join(", "));
     }
     text
+}
+
+//--- Journeys
+
+/// Functions in the journeys of `page` that are not in their files, and files that begin two items of one list.
+///
+/// A function is written as `path/file.rs::function`, as `file.rs::function` after that path, or as `::function` for the last file.
+fn lost(root: &Path, page: &str) -> Vec<String> {
+    let (_, section) = page.split_once(JOURNEYS).unwrap_or_default();
+    let section = section.split("\n## ").next().unwrap_or_default();
+    let mut files: Vec<&str> = Vec::new();
+    let mut list: Vec<&str> = Vec::new();
+    let mut problems = Vec::new();
+    for line in section.lines() {
+        let is_item = line.split_once(". `").is_some_and(|(number, _)| number.parse::<u32>().is_ok());
+        let names = line.split('`').skip(1).step_by(2).filter_map(|code| code.split_once("::"));
+        for (place, (file, function)) in names.enumerate() {
+            let path = match file {
+                "" => files.last().copied(),
+                file if !file.ends_with(".rs") => continue,
+                file if file.contains('/') => Some(file),
+                file => files.iter().rev().find(|path| path.ends_with(&format!("/{file}"))).copied(),
+            };
+            let Some(path) = path else {
+                problems.push(format!("{ARCHITECTURE}: {file}::{function}: no list names the path of this file"));
+                continue;
+            };
+            if !read(root, path).is_ok_and(|text| declares(&text, function)) {
+                problems.push(format!("{ARCHITECTURE}: there is no `{function}` in {path}"));
+            }
+            if is_item && place == 0 {
+                if line.starts_with("1. ") {
+                    list.clear();
+                }
+                if list.contains(&path) {
+                    problems.push(format!("{ARCHITECTURE}: {path} begins two items of one list"));
+                }
+                list.push(path);
+            }
+            files.push(path);
+        }
+    }
+    if files.is_empty() {
+        problems.push(format!("{ARCHITECTURE}: no journeys below `{}`", JOURNEYS.trim()));
+    }
+    problems
+}
+
+/// Whether the source `text` has a function, a field or a label of this name.
+fn declares(text: &str, name: &str) -> bool {
+    let is_declared = |line: &str| {
+        let item = line.trim_start();
+        let rest = match item.split_once("fn ") {
+            Some((_, function)) => function.strip_prefix(name),
+            None => item.strip_prefix("pub ").unwrap_or(item).strip_prefix(name),
+        };
+        let is_comment = item.starts_with("//");
+        !is_comment && rest.is_some_and(|rest| rest.starts_with(['(', '<', ':']) && !rest.starts_with("::"))
+    };
+    text.lines().any(is_declared)
 }
 
 //--- Pages
@@ -283,6 +350,27 @@ mod tests {
         let lost = ["#there", "late.md#early", "none.md"];
         let expected = lost.map(|link| format!("docs/calls.md: the link to {link} leads nowhere"));
         assert_eq!(page_problems(&root, "docs/calls.md", text), expected);
+    }
+
+    #[test]
+    fn a_function_or_a_file_that_a_journey_does_not_find_is_named() {
+        let root = fusee_host::system::root().unwrap();
+        let engine = "1. `locking/src/engine.rs::request`, `::drained`: `Engine::new`";
+        let page = |lines: &str| format!("# A\n{JOURNEYS}\n{engine}\n{lines}\n## B\n`locking/src/engine.rs::gone`\n");
+        let found = |lines: &str| lost(&root, &page(lines)).join("; ").replace("docs/architecture.md: ", "");
+        assert_eq!(found("`engine.rs::grant_next`\n\n1. `locking/src/engine.rs::request`"), "");
+        assert_eq!(found("2. `locking/src/none.rs::request`"), "there is no `request` in locking/src/none.rs");
+        assert_eq!(found("text `::reques` text"), "there is no `reques` in locking/src/engine.rs");
+        assert_eq!(found("`pool.rs::request`"), "pool.rs::request: no list names the path of this file");
+        assert_eq!(found("2. `locking/src/engine.rs::request`"), "locking/src/engine.rs begins two items of one list");
+        assert_eq!(lost(&root, "# A\n"), ["docs/architecture.md: no journeys below `## Five journeys`"]);
+    }
+
+    #[test]
+    fn declarations_are_functions_fields_and_labels() {
+        let text = "    pub(crate) fn act<M>(a: u8) {\n        call(b);\n    pub time: u64,\nstart:\n// fn no()\n";
+        let declared = ["act", "time", "start", "no", "a", "b", "ac"].map(|name| declares(text, name));
+        assert_eq!(declared, [true, true, true, false, false, false, false]);
     }
 
     #[test]

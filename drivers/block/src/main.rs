@@ -5,14 +5,14 @@
 //! serve), place "loan" (read, write, lent). Parameter: "patience_ms", how long the disk may take for one request; without it, for ever.
 //!
 //! Data are copied between the loan and the server's own memory, because a client may go away in the middle, and the disk would go on: so it
-//! never reaches a client's memory, and what is lent may have any length.
+//! never reaches a client's memory, and a loan may have any length.
 //!
 //! The server waits for the interrupt, and serves one client after the other, on the budget of the one it serves. A client that goes away
 //! meanwhile costs the next one the rest of one piece.
 //!
 //! # Invariants
 //!
-//! 1. What is written to the disk is what a client has lent: the stamp is looked at after each copy, and before the disk gets it.
+//! 1. All bytes that are written to the disk are lent by a client: the stamp is looked at after each copy, and before the disk gets it.
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![forbid(unsafe_code)]
 
@@ -33,7 +33,7 @@ const FLUSH: u64 = 1 << 9;
 /// Where its registers say how many sectors it has.
 const CAPACITY: usize = 0;
 
-/// Requests to it (5.2.6), and what it answers.
+/// Kinds of requests to the disk (5.2.6), and the kinds of its answers.
 const IN: u32 = 0;
 const OUT: u32 = 1;
 const SYNC: u32 = 4;
@@ -78,7 +78,7 @@ fn serve(disk: &mut Disk, request: &fusee::Request, place: &Place) -> Message {
             disk.transfer(OUT, first, Data::ToDevice(bytes))
         })),
         (Operation::Read, _, Some(lent)) => block::reply(disk.in_parts(&asked, |disk, first, offset, bytes| {
-            // Where it is no more, nobody would see what comes.
+            // A copy whose loan has ended would reach no client.
             is_still_lent(lent, &asked)?;
             disk.transfer(IN, first, Data::FromDevice(bytes))?;
             lent.copy_from_slice(offset, &disk.device.data()[..bytes]);
@@ -89,15 +89,15 @@ fn serve(disk: &mut Disk, request: &fusee::Request, place: &Place) -> Message {
     }
 }
 
-/// Whether all that was read of `lent` so far is the client's, and not what a server finds there when the loan has ended. Of that nobody knows the stamp
+/// Whether all bytes read of `lent` so far are the client's, and not the memory that replaces a loan that has ended. That memory never has the stamp
 /// of a request that was made later.
 fn is_still_lent(lent: &Lent<'_>, asked: &block::Request) -> Result<(), Refusal> {
-    // The stamp is read after what was copied. A loan that has ended does not come back.
+    // The stamp is read after the copied bytes. A loan that has ended does not come back.
     fence(Ordering::Acquire);
     if lent.read_u64(lent.len() - block::STAMP as usize) == asked.stamp { Ok(()) } else { Err(Refusal::NotLent) }
 }
 
-/// The disk, and what tells of it.
+/// The disk, and the objects that report its completions.
 struct Disk {
     device: Device,
     geometry: Geometry,
@@ -122,7 +122,8 @@ impl Disk {
         }
     }
 
-    /// Does what is asked in parts for which there is room: `do_it` gets the first sector of one, where its bytes are in the loan, and how many.
+    /// Carries out the request in parts for which there is room: `do_it` gets the first sector of a part, its place in the loan, and its number of
+    /// sectors.
     fn in_parts(
         &mut self,
         asked: &block::Request,
@@ -141,7 +142,7 @@ impl Disk {
         Ok(())
     }
 
-    /// What a disk cannot flush it has not kept back.
+    /// Writes the disk's cache back. A disk that cannot flush keeps nothing back.
     fn flush(&mut self) -> Result<(), Refusal> {
         if self.device.features() & FLUSH == 0 { Ok(()) } else { self.transfer(SYNC, 0, Data::None) }
     }
@@ -162,7 +163,7 @@ impl Disk {
                 }
                 Err(error) => panic!("the driver may wait for its device: {error:?}"),
             }
-            // In this order: what the disk completes after the line is acknowledged signals again.
+            // In this order: a completion after the line is acknowledged signals again.
             self.device.silence();
             let _ = self.line.acknowledge();
             if let Some(completion) = self.device.finish().map_err(lost)? {
@@ -177,7 +178,7 @@ fn lost(_: QueueError) -> Refusal {
     Refusal::Lost
 }
 
-/// What an answer of the disk means: one that says it is good, and has not written all that was asked for, is none.
+/// Judges an answer of the disk: an answer that reports success without having written all bytes counts as no answer.
 fn judge(data: Data, written: u32, status: u8) -> Result<(), Refusal> {
     let wanted = match data {
         Data::FromDevice(bytes) | Data::Through(bytes) => bytes as u64 + 1,

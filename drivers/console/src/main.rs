@@ -10,7 +10,7 @@
 //!
 //! The server polls the port to print, on the budget of the client it prints for.
 //!
-//! With an interrupt "line", what is received can be read by one client, the first one that asks (`fusee::serial`). The line signals
+//! With an interrupt "line", received bytes can be read by one client, the first one that asks (`fusee::serial`). The line signals
 //! that client, not this server, which looks when it is asked, and then lets the line fire again.
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![forbid(unsafe_code)]
@@ -24,7 +24,7 @@ use fusee_driver::safe_mmio::fields::{ReadPure, ReadPureWrite, ReadWrite, WriteO
 use fusee_driver::safe_mmio::{UniqueMmioPointer, field, field_shared};
 use zerocopy::FromBytes;
 
-/// Clients whose lines are kept apart.
+/// The number of clients with lines kept apart.
 const CLIENTS: usize = 16;
 /// Bytes of one client that are kept.
 const LINE: usize = 128;
@@ -64,7 +64,7 @@ fn main() {
     })
 }
 
-/// What is received, and by whom it is read.
+/// The received bytes, and the client that reads them.
 struct Input {
     line: Interrupt,
     reader: Option<u64>,
@@ -75,7 +75,7 @@ impl Input {
         Input { line, reader: None }
     }
 
-    /// What was received, for the client `badge`, `wanted` bytes at most.
+    /// Returns received bytes for the client `badge`, at most `wanted` of them.
     fn read(&mut self, port: &mut Port, badge: u64, wanted: usize) -> Message {
         if *self.reader.get_or_insert(badge) != badge {
             return [TAKEN, 0, 0, 0, 0, 0];
@@ -119,7 +119,7 @@ struct Cadence {
     interrupt_enable: WriteOnly<u32>,
     interrupt_disable: WriteOnly<u32>,
     interrupt_mask: ReadPure<u32>,
-    /// What is written as one is forgotten.
+    /// An interrupt written as one is forgotten.
     interrupts: ReadPureWrite<u32>,
     baud: ReadPureWrite<u32>,
     receive_timeout: ReadPureWrite<u32>,
@@ -149,7 +149,7 @@ impl Port {
                 field!(registers, control).write(ENABLED);
                 Port::Cadence(registers)
             }
-            // What is given by its address has always been one.
+            // A port that is given by its address has always been a PL011.
             _ => Port::Pl011(Uart::new(claim::<PL011Registers>(region).expect("the region `uart` holds a PL011"))),
         }
     }
@@ -171,7 +171,7 @@ impl Port {
         }
     }
 
-    /// Forgets that something was received: to be done before [`Port::read`], so that what comes behind that fires again. A PL011 remembers it as
+    /// Forgets that bytes were received: to be done before [`Port::read`], so that later bytes fire again. A PL011 remembers it as
     /// long as it has any of it, and so needs nothing.
     fn forget_interrupt(&mut self) {
         if let Port::Cadence(registers) = self {
@@ -242,7 +242,7 @@ impl Lines {
         Self { lines: [Line { badge: 0, text: [0; LINE], filled: 0 }; CLIENTS], clients: 0 }
     }
 
-    /// Adds `text` of client `badge`; what is complete goes to `print`.
+    /// Adds `text` of client `badge`; complete lines go to `print`.
     fn add(&mut self, badge: u64, text: &[u8], print: &mut impl FnMut(&[u8])) {
         let Some(line) = self.line_of(badge) else { return print(text) };
         for &byte in text {
@@ -255,7 +255,7 @@ impl Lines {
         }
     }
 
-    /// Gives what is kept of client `badge` to `print`.
+    /// Gives the kept bytes of client `badge` to `print`.
     fn flush(&mut self, badge: u64, print: &mut impl FnMut(&[u8])) {
         if let Some(line) = self.line_of(badge) {
             print(&line.text[..line.filled]);

@@ -12,7 +12,7 @@ use virtio_drivers::transport::DeviceType;
 const STATUS: usize = 0;
 const READY: u32 = 1;
 const DATA_QUEUES: usize = 4;
-/// Which services it has, and which ciphers.
+/// Offsets in the configuration: the services of the device, and its ciphers.
 const SERVICES: usize = 8;
 const CIPHER_SERVICE: u32 = 1;
 const CIPHERS: usize = 12;
@@ -32,12 +32,12 @@ const DESTROY_SESSION: u32 = 0x0003;
 const TO_ENCRYPT: u32 = 1;
 const TO_DECRYPT: u32 = 2;
 const PLAIN_CIPHER: u32 = 1;
-/// Where in a request its kind of operation stands, and where what comes behind it begins: a key, or what the first block is chained to.
+/// Offsets in a request: of its kind of operation, and of the part behind it, a key or the input that the first block is chained to.
 const CONTROL_KIND: usize = 64;
 const TEXT_KIND: usize = 64;
 const BEHIND: usize = 72;
 
-/// What it answers.
+/// Answers of the device.
 const GOOD: u32 = 0;
 const NOT_SUPPORTED: u32 = 3;
 /// The last that says why something failed; others mean nothing.
@@ -52,18 +52,18 @@ const SHORT_ANSWER: usize = 1;
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Session(u64);
 
-/// Why the device did not do what it was told.
+/// Reasons for which the device did not carry out a request.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum DeviceError {
-    /// It says that it failed.
+    /// The device reports a failure.
     Failed,
-    /// It says that it cannot.
+    /// The device reports that it has no such operation.
     Unsupported,
-    /// It says what makes no sense, or nothing until it is to be reset.
+    /// The device answers without sense, or not at all until it is reset.
     Lost,
 }
 
-/// What is to go wrong with a text, for tests.
+/// A fault to be injected into a text, for tests.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Fault {
     /// The device has no room to answer, and says that it does nothing more until it is reset.
@@ -78,7 +78,7 @@ pub struct Cipher {
 }
 
 impl Cipher {
-    /// The device with these registers, whose queues and texts are in `memory`.
+    /// Opens the device with these registers, with queues and texts in `memory`.
     ///
     /// # Errors
     /// [`OpenError`] says why it cannot be used.
@@ -189,7 +189,7 @@ impl Cipher {
 
     fn end_of_request(&mut self, mut wait: impl FnMut() -> bool) -> Result<Completion, DeviceError> {
         while wait() {
-            // Before the line is acknowledged, which the next wait does: what the device completes after that signals again.
+            // Before the line is acknowledged, which the next wait does: a completion after that signals again.
             self.device.silence();
             if let Some(completion) = self.device.finish().map_err(lost)? {
                 return Ok(completion);
@@ -218,12 +218,12 @@ fn lost(_: QueueError) -> DeviceError {
     DeviceError::Lost
 }
 
-/// What an answer means: one that says it is good, and has not written all that was asked for, is none.
+/// Judges an answer: an answer that reports success without having written all bytes counts as no answer.
 fn judge(written: u32, wanted: usize, status: u32) -> Result<(), DeviceError> {
     match status {
         GOOD if written as usize == wanted => Ok(()),
         NOT_SUPPORTED => Err(DeviceError::Unsupported),
-        // It has forgotten what it was told.
+        // The device has forgotten its session.
         GOOD | INVALID_SESSION => Err(DeviceError::Lost),
         1..=LAST_ERROR => Err(DeviceError::Failed),
         _ => Err(DeviceError::Lost),

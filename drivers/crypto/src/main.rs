@@ -1,24 +1,25 @@
-//! The crypto server: a virtio device that enciphers and deciphers what clients lend (`fusee::crypto`), as an engine.
+//! The crypto server: a virtio device that enciphers and deciphers lent texts of clients (`fusee::crypto`), as an engine.
 //!
 //! Handles, of the manifest: endpoint "cipher" (to serve), places "loan.<client>" (read, write, lent), or "loan" for all; region "memory" (read, write, physical), of which it has the
 //! only handle: 20 KiB for queues, and room for a text and its result; interrupt "line" of the engine, and notification "wake", by which
-//! [the second task](../watch/index.html) passes on what it hears. Handles that come with the device: regions "registers", "status", "doorbells"; for each
+//! [the second task](../watch/index.html) passes requests on. Handles that come with the device: regions "registers", "status", "doorbells"; for each
 //! client the parameters "context.<client>" and "badge.<client>". Parameters, for tests: "break.<client>" and "mute.<client>", with which of that client's
 //! texts, counted from one, the device shall break, and of which it shall hear nothing.
 //!
-//! # Who holds the engine
+//! # The holder of the engine
 //!
 //! A client has its doorbell page while it holds the engine, and counts its request there. As long as that count is not the one that this server has
-//! written into the status page, the kernel gives the engine to nobody. So a caller whose count is one ahead of ours had the engine when it counted, and nobody
-//! has had it since: that is all that is asked. When a request has ended, we count as the client does, and the engine is idle.
+//! written into the status page, the kernel grants the engine to no task. So a caller with a count one ahead of ours had the engine when it counted,
+//! and no other has had it since: that is all that is asked. When a request has ended, we count as the client does, and the engine is idle.
 //!
 //! # A reset
 //!
-//! The kernel asks for one by the watchdog; or the device says that it needs one, or what makes no sense, and is reset at once. If the server waits for the device then, it hears that by "wake"; if it waits for clients, by a message of the
-//! second task. The device forgets what it was told when it is reset; what it needs again, it is told with the next request.
+//! The kernel asks for a reset by the watchdog. A device that needs a reset, or answers without sense, is reset at once. If the server waits for the
+//! device then, it learns of a reset by "wake"; if it waits for clients, by a message of the second task. A reset device has forgotten its keys and
+//! sessions; the next request gives it those that it needs again.
 //!
 //! Data are copied between the loan and the server's own memory, because a client may go away in the middle, and the device would go on: so it
-//! never reaches a client's memory, and what is lent may have any length.
+//! never reaches a client's memory, and a loan may have any length.
 //!
 //! # Invariants
 //!
@@ -65,7 +66,7 @@ fn main() {
     }
 }
 
-/// The device, and who uses it.
+/// The device, and its users.
 struct Engine {
     cipher: Cipher,
     signals: Signals,
@@ -81,7 +82,7 @@ struct Client {
     /// Where it lends its texts.
     place: Option<Place>,
     keys: [Option<Kept>; KEYS],
-    /// How many texts it has had, and with which of them what goes wrong.
+    /// The number of texts so far, and the numbers of those with a fault.
     texts: u64,
     faults: [(Option<u64>, Fault); 2],
 }
@@ -109,7 +110,7 @@ impl Signals {
         !self.is_reset_wanted
     }
 
-    /// Takes what was signalled, waiting for it until `deadline`.
+    /// Takes all signalled bits, waiting for them until `deadline`.
     fn take(&mut self, deadline: Instant) {
         match self.wake.wait(deadline) {
             Ok(bits) => self.is_reset_wanted |= bits & RESET << ENGINE.number() != 0,
@@ -161,7 +162,7 @@ impl Engine {
             self.reset();
         } else {
             if result == Err(Refusal::Lost) {
-                // Who comes next shall not suffer for what the device has answered.
+                // The next client shall not suffer for an answer of the device.
                 self.restart();
             }
             self.retire(context);
@@ -215,7 +216,7 @@ impl Engine {
         Ok([free as u64, 0])
     }
 
-    /// Forgets a key, whatever the device says.
+    /// Forgets a key, with any answer of the device.
     fn forget(&mut self, context: usize, key: usize) -> Result<[u64; 2], Refusal> {
         let client = self.clients[context].as_mut().ok_or(Refusal::NotHeld)?;
         let kept = client.keys[key].take().ok_or(Refusal::NoKey)?;
@@ -238,7 +239,7 @@ impl Engine {
         Ok(session)
     }
 
-    /// Does what is asked in parts for which there is room.
+    /// Carries out the request in parts for which there is room.
     fn work(
         &mut self,
         context: usize,
@@ -279,7 +280,7 @@ impl Engine {
         let _ = self.signals.line.acknowledge();
     }
 
-    /// What the kernel asks for. Doorbells are out of their clients' reach now: whatever was counted there has failed.
+    /// Carries out resets that the kernel asks for. Doorbells are out of their clients' reach now: all counted requests there have failed.
     fn reset(&mut self) {
         self.signals.is_reset_wanted = false;
         if self.restart() {
@@ -308,7 +309,7 @@ impl Engine {
 }
 
 impl Client {
-    /// What shall go wrong with its next text.
+    /// The fault of the next text.
     fn next_fault(&mut self) -> Option<Fault> {
         self.texts += 1;
         self.faults.iter().find(|(text, _)| *text == Some(self.texts)).map(|(_, fault)| *fault)

@@ -1,7 +1,7 @@
 //! A virtio GPU device, of which its first screen is used, in two dimensions (OASIS, Virtual I/O Device, version 1.2, section 5.7).
 //!
 //! The device has a picture of its own, its *resource*, as large as the screen, which it shows. Behind that is our memory, the *backing*: a transfer copies a
-//! rectangle from there, and a flush has it shown. So what is in the backing and was not transferred is not seen. One request is under way at a time.
+//! rectangle from there, and a flush has it shown. So a part of the backing is not seen before it is transferred. One request is under way at a time.
 
 use fusee::display::{DeviceError, Point, Refusal, Size};
 use fusee::{Instant, Nanoseconds, Region, now};
@@ -19,7 +19,7 @@ const RESOURCE_ATTACH_BACKING: u32 = 0x0106;
 const NO_DATA: u32 = 0x1100;
 const DISPLAY_INFO: u32 = 0x1101;
 
-/// What each request begins with, and each answer: its kind, flags, a fence, a context, a ring.
+/// Bytes at the beginning of each request and each answer: kind, flags, a fence, a context, a ring.
 const CONTROL: usize = 24;
 /// The flag that the answer comes when the device has done everything.
 const FENCE: u32 = 1;
@@ -33,7 +33,7 @@ const PIXEL: usize = 4;
 const RESOURCE: u32 = 1;
 const SCREEN: u32 = 0;
 
-/// What is to go wrong, for tests.
+/// A fault to be injected, for tests.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Fault {
     /// The device has no room to answer.
@@ -66,7 +66,7 @@ impl Area {
     }
 }
 
-/// What waits for the device until a deadline, and says whether it came after that. The device was silenced before.
+/// A function that waits for the device until a deadline, and returns whether the device signalled later. The device was silenced before.
 pub type Wait<'a> = dyn FnMut(Instant) -> bool + 'a;
 
 /// The device, and the screen that it has, once it was asked.
@@ -78,7 +78,7 @@ pub struct Screen {
 }
 
 impl Screen {
-    /// The device with these registers, whose queue and backing are in `memory`, and which may take so long for a request, or for ever.
+    /// Opens the device with these registers, with queue and backing in `memory`. A request may take as long as `patience`, or for ever.
     ///
     /// # Errors
     /// [`OpenError`] says why it cannot be used.
@@ -94,7 +94,7 @@ impl Screen {
         if let Some(size) = self.size {
             return Ok(size);
         }
-        // Whatever it was told before, it forgets.
+        // A restarted device has forgotten all requests.
         self.device.restart().map_err(|_| Refusal::Lost)?;
         let size = self.begin(wait)?;
         self.size = Some(size);
@@ -143,10 +143,10 @@ impl Screen {
         rows.filter_map(move |row| row.get_mut(first..last))
     }
 
-    /// Has the device show what is in the backing behind an area of the screen: all of it at once.
+    /// Has the device show the backing behind an area of the screen: all of it at once.
     ///
     /// # Errors
-    /// [`Refusal`]: the area shows what it did before, or all of this.
+    /// [`Refusal`]: the area shows its picture of before, or all of this one.
     pub fn show(&mut self, area: Area, fault: Option<Fault>, wait: &mut Wait<'_>) -> Result<(), Refusal> {
         let Area { at: Point { column, row }, size: Size { width, height } } = area;
         let row_pixels = self.size.map_or(width, |size| size.width);
@@ -194,7 +194,7 @@ impl Screen {
             if !wait(deadline) {
                 break;
             }
-            // Before the line is acknowledged, which the next wait does: what the device completes after that signals again.
+            // Before the line is acknowledged, which the next wait does: a completion after that signals again.
             self.device.silence();
             ended = self.device.finish();
             if ended == Ok(None) && self.device.needs_reset() {
@@ -217,7 +217,7 @@ impl Screen {
     }
 }
 
-/// A request: its kind and flags, and the words behind what each begins with.
+/// A request: its kind and flags, and the words behind this common beginning.
 fn header(control: &[u32], words: &[u32]) -> [u8; HEADER] {
     let mut header = [0; HEADER];
     put(&mut header, 0, control);
@@ -237,7 +237,7 @@ fn word(bytes: &[u8], at: usize) -> u32 {
     bytes[at..].iter().take(4).rev().fold(0, |word, byte| word << 8 | u32::from(*byte))
 }
 
-/// What an answer without data means: one that is not whole is none.
+/// Judges an answer without data: an incomplete answer counts as none.
 fn judge(completion: &Completion) -> Result<(), Refusal> {
     match (completion.written as usize, word(&completion.answer, 0)) {
         (CONTROL, NO_DATA) => Ok(()),
@@ -246,7 +246,7 @@ fn judge(completion: &Completion) -> Result<(), Refusal> {
     }
 }
 
-/// What it means if an answer is not the one that is wanted.
+/// The refusal for an answer with another code than the wanted one.
 fn failure(code: u32) -> Refusal {
     DeviceError::from_code(code.into()).map_or(Refusal::Lost, Refusal::Device)
 }

@@ -7,17 +7,17 @@
 //! one request; without it, for ever. For tests "break" and "mute": with which picture, counted from one, the device shall have no room to answer, and
 //! of which it shall hear nothing.
 //!
-//! # What is seen
+//! # Visible pictures
 //!
 //! Pictures are copied from the loan to the server's own memory, because a client may go away in the middle, and the device would go on: so it never
-//! reaches a client's memory. What was copied is seen only when the device is told to take it over, which it does as a whole.
+//! reaches a client's memory. A copy is seen only when the device is told to take it over, which it does as a whole.
 //!
 //! The server waits for the interrupt, and serves one client after the other, on the budget of the one it serves. It asks the device nothing before its first
-//! client comes, because nobody lends it a budget before. A client that goes away meanwhile costs the next one the rest of one request.
+//! client comes, because no client lends it a budget before. A client that goes away meanwhile costs the next one the rest of one request.
 //!
 //! # Invariants
 //!
-//! 1. The device is told to show what a client has lent: the stamp is looked at after all was copied, and before the device is told.
+//! 1. Each shown picture is lent by a client: the stamp is looked at after all was copied, and before the device is told.
 //! 2. A client's picture changes its own window only: windows do not overlap, and a picture that is accepted fits into its own.
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![forbid(unsafe_code)]
@@ -58,17 +58,17 @@ fn main() {
     }
 }
 
-/// The screen, what is where on it, and what tells of the device.
+/// The screen with its areas, and the objects that report completions of the device.
 struct Desk {
     screen: Screen,
     windows: [Option<Window>; WINDOWS],
     signals: Signals,
-    /// How many pictures there were, and with which of them what goes wrong.
+    /// The number of pictures so far, and the numbers of those with a fault.
     pictures: u64,
     faults: [(Option<u64>, Fault); 2],
 }
 
-/// What the parameters say of a window.
+/// A window as the parameters describe it.
 #[derive(Clone, Copy)]
 struct Window {
     /// Where its pictures are lent.
@@ -127,7 +127,7 @@ impl Desk {
         }
     }
 
-    /// Does what is asked; the size of the client's window.
+    /// Serves one request. Returns the size of the client's window.
     fn serve(&mut self, request: &fusee::Request) -> Result<Size, Refusal> {
         let lent = |window: &Window| request.lent(&window.place);
         let found = self.windows.iter().position(|window| window.as_ref().and_then(lent).is_some());
@@ -186,14 +186,14 @@ fn copy_row(format: Format, lent: &Lent<'_>, offset: usize, row: &mut [u8]) {
     }
 }
 
-/// Whether all that was read of `lent` so far is the client's, and not what a server finds there when the loan has ended.
+/// Whether all bytes read of `lent` so far are the client's, and not the memory that replaces a loan that has ended.
 fn is_still_lent(lent: &Lent<'_>, stamp: u64) -> bool {
-    // The stamp is read after what was copied. A loan that has ended does not come back.
+    // The stamp is read after the copied bytes. A loan that has ended does not come back.
     fence(Ordering::Acquire);
     lent.read_u64(lent.len() - STAMP as usize) == stamp
 }
 
-/// What the manifest says of windows: each place is for one.
+/// The windows of the manifest: each place is for one.
 fn windows_of(environment: &Environment) -> impl Iterator<Item = Window> {
     places(environment, "loan").map(|(client, place)| {
         let number = |name| parameter_of_client(environment, name, client);

@@ -17,7 +17,7 @@ use zerocopy::FromBytes;
 pub const BUFFER: u64 = 4088;
 /// Where the device finds that.
 const BUFFER_AT: u64 = 0x4_0000;
-/// What the device says that it is.
+/// The identity that the device reports.
 const IDENTITY: u32 = 0x0100_00ed;
 
 #[derive(FromBytes)]
@@ -40,7 +40,7 @@ const RUN: u64 = 1;
 const TO_MEMORY: u64 = 1 << 1;
 const TELL: u64 = 1 << 2;
 
-/// Which way bytes go.
+/// The direction of a copy.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Way {
     /// From memory to the device.
@@ -58,7 +58,7 @@ pub struct Edu {
 }
 
 impl Edu {
-    /// Finds the device, and waits until what a life before this one began has come to its end: it has no reset. It may not reach memory yet.
+    /// Finds the device, and waits for the end of a copy that an earlier life began: the device has no reset. It may not reach memory yet.
     ///
     /// # Panics
     /// If a handle is missing or is to something else.
@@ -67,7 +67,7 @@ impl Edu {
         Edu::open_and_see(environment).0
     }
 
-    /// The same; says whether there was anything to wait for.
+    /// Finds the device as [`Edu::open`] does, and returns whether there was a copy to wait for.
     ///
     /// # Panics
     /// As [`Edu::open`].
@@ -99,7 +99,7 @@ impl Edu {
         field_shared!(self.registers, command).read() & RUN != 0
     }
 
-    /// Begins to copy `bytes` bytes, of its buffer and of what is at `address` for it.
+    /// Begins to copy `bytes` bytes between its buffer and the device's memory at `address`.
     pub fn start(&mut self, way: Way, address: u64, bytes: u64) {
         let (source, destination, command) = match way {
             Way::FromMemory => (address, BUFFER_AT, RUN | TELL),

@@ -1,4 +1,4 @@
-//! What the manifest gives a driver for each of its clients: entries called `context.CLIENT`, `ring.CLIENT` and so on.
+//! The entries of the manifest for each client of a driver: `context.CLIENT`, `ring.CLIENT` and so on.
 
 use fusee::abi::environment::{Entry, kind};
 use fusee::{Environment, Object, Place};
@@ -27,14 +27,14 @@ pub fn parameter_of_client(environment: &Environment, prefix: &str, client: &str
     environment.entries().iter().find(is_it).map(|entry| entry.address)
 }
 
-/// The places whose names begin with `prefix`, and what follows in each name.
+/// The places with names that begin with `prefix`, and the rest of each name.
 pub fn places(environment: &Environment, prefix: &str) -> impl Iterator<Item = (&'static str, Place)> {
     let entries = environment.entries().iter().filter(|entry| entry.kind == Place::KIND);
     entries
         .filter_map(move |entry| Some((name_of(entry)?.strip_prefix(prefix)?, Place::from_entry(environment, entry))))
 }
 
-/// What an entry of the environment is called.
+/// The name of an entry of the environment.
 #[must_use]
 pub fn name_of(entry: &Entry) -> Option<&str> {
     let length = entry.name.iter().position(|byte| *byte == 0).unwrap_or(entry.name.len());

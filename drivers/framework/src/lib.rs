@@ -1,8 +1,8 @@
-//! What driver servers share: a typed window on a device, and what the manifest gives for each client.
+//! The common part of driver servers: a typed window on a device, and the manifest's entries for each client.
 //!
 //! A driver is a task like any other. It reaches its device through a region the manifest gives it, hears of
 //! interrupts through a notification, and serves clients through an endpoint. It runs with the key and budget of
-//! whoever waits for it; nothing here knows about that.
+//! the threads that wait for it; nothing here knows about that.
 //!
 //! Lives here: `registers`, the one place where a region becomes registers; `clients`, the entries of the clients of a device; `pci`, how a function there is enabled; `virtio`, the one
 //! where memory is given to a device that reads and writes it by itself. Does not: devices.

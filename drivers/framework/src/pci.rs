@@ -1,4 +1,4 @@
-//! Functions on PCI: nobody has set their windows before their drivers do.
+//! Functions on PCI: their windows are not set before their drivers do it.
 
 use fusee::Region;
 use safe_mmio::field;
@@ -18,14 +18,14 @@ struct Configuration {
     window: ReadPureWrite<u32>,
 }
 
-/// Bits of what [`enable`] lets a function do: answer to addresses of ports,
+/// Bits of the permissions that [`enable`] gives a function: answer to addresses of ports,
 pub const PORTS: u32 = 1;
 /// answer to addresses of memory,
 pub const MEMORY: u32 = 1 << 1;
 /// and use memory itself.
 pub const MASTER: u32 = 1 << 2;
 
-/// Puts the first window of the function with this configuration space at `window`, and lets it do what `may` says.
+/// Puts the first window of the function with this configuration space at `window`, and gives it the permissions `may`.
 ///
 /// # Errors
 /// As of [`claim`].

@@ -23,7 +23,7 @@ pub enum ClaimError {
 /// The registers `T` at the start of `region`.
 ///
 /// # Errors
-/// [`ClaimError`] if they do not fit, or belong to somebody already.
+/// [`ClaimError`] if they do not fit, or are claimed already.
 pub fn claim<T: FromBytes>(region: &Region) -> Result<UniqueMmioPointer<'static, T>, ClaimError> {
     let registers = take(region)?;
     // SAFETY: `UniqueMmioPointer::new` demands an aligned pointer to device registers of type `T`, and no alias.
@@ -31,7 +31,7 @@ pub fn claim<T: FromBytes>(region: &Region) -> Result<UniqueMmioPointer<'static,
     // - Device registers: the environment page says the region is there, the manifest check lets nothing else lie
     //   there, and the kernel maps device regions as device memory. Any value is a `T` (`FromBytes`).
     // - No alias in this task: a region is claimed once; `Region::shared` copies words by volatile accesses and
-    //   holds no reference. Other tasks: the manifest says who shares a device, and they cannot name our memory.
+    //   holds no reference. Other tasks: the manifest declares the tasks that share a device, and they cannot name our memory.
     Ok(unsafe { UniqueMmioPointer::new(registers) })
 }
 

@@ -11,7 +11,7 @@
 //!
 //! 1. The device is told of memory in the claimed region only.
 //! 2. A reference to the data exists only between requests.
-//! 3. A device that answers with what was not asked for is told of nothing any more, unless it is started anew.
+//! 3. A device that gives an answer to no request gets no further request, unless it is started anew.
 //! 4. Memory of queues is used again only after the device has said that it is reset.
 //!
 //! [alone]: fusee::Region::is_alone
@@ -54,9 +54,9 @@ pub enum OpenError {
     NoAddress,
     /// There is no such device in these registers.
     Absent,
-    /// It does not take what was chosen of its features, or one of its queues.
+    /// The device does not accept the chosen features, or one of its queues.
     Refused,
-    /// It does not stop when it is reset.
+    /// The device does not stop when it is reset.
     Restless,
 }
 
@@ -89,7 +89,7 @@ pub enum Data {
 pub struct Completion {
     /// Bytes that the device says it has written: data, and the answer.
     pub written: u32,
-    /// What it has answered, and behind that ones.
+    /// The answer of the device, and behind that ones.
     pub answer: [u8; ANSWER],
 }
 
@@ -119,7 +119,7 @@ struct Pending {
     parts: Parts,
 }
 
-/// What a request consists of: bytes of its header, its data, bytes of its answer.
+/// The parts of a request: bytes of its header, its data, bytes of its answer.
 #[derive(Clone, Copy)]
 struct Parts {
     header: usize,
@@ -127,7 +127,7 @@ struct Parts {
     answer: usize,
 }
 
-/// What stands before and after the data of a request.
+/// The memory before and after the data of a request.
 #[repr(C)]
 struct Frame {
     header: [u8; HEADER],
@@ -148,7 +148,7 @@ impl Configuration<'_> {
 }
 
 impl Device {
-    /// Starts the device whose registers are at the beginning of `registers`, if it is one of this type, with its first queue. Of its features
+    /// Starts the device with registers at the beginning of `registers`, if it is one of this type, with its first queue. Of its features
     /// those of `wanted` are accepted. Queue and data of requests are in `memory`, of which two pages and one are gone then.
     ///
     /// # Errors
@@ -164,7 +164,8 @@ impl Device {
 }
 
 impl<const QUEUES: usize> Device<QUEUES> {
-    /// The same with several queues, whose numbers `number` knows by the device's own registers. Each takes two pages of `memory`.
+    /// Starts the device as [`Device::open`] does, with several queues. The function `number` reads their number from the device's own registers.
+    /// Each takes two pages of `memory`.
     ///
     /// # Errors
     /// [`OpenError`] says why it cannot be used.
@@ -179,8 +180,8 @@ impl<const QUEUES: usize> Device<QUEUES> {
         let header = header.cast::<VirtIOHeader>();
         Memory::claim(memory)?;
         // SAFETY: `header` must point to registers of a virtio device, its own ones included, for ever.
-        // - Registers: the environment page says the region is there, the manifest says what it is, and the kernel maps it as device memory.
-        //   What is not a virtio device is found out by its first register.
+        // - Registers: the environment page declares the region, the manifest its contents, and the kernel maps it as device memory.
+        //   A device that is no virtio device is found out by its first register.
         // - So many: `take` has looked that they fit. For ever: regions of devices are never unmapped but by the task itself.
         let transport = unsafe { MmioTransport::new(header, REGISTERS) };
         let transport = transport.map_err(|_| OpenError::Absent)?;
@@ -206,7 +207,7 @@ impl<const QUEUES: usize> Device<QUEUES> {
         Ok(device)
     }
 
-    /// Resets the device, and starts it anew: what was under way is over, and nobody learns how; the device has forgotten all that it was told.
+    /// Resets the device, and starts it anew: requests under way end without a result, and the device has forgotten all requests.
     ///
     /// # Errors
     /// [`OpenError`] says why it cannot be used any more.
@@ -218,7 +219,7 @@ impl<const QUEUES: usize> Device<QUEUES> {
         Ok(())
     }
 
-    /// What is to be done before the device may be told of requests (section 3.1.1), step by step.
+    /// Takes the steps that come before the first request to the device (section 3.1.1).
     fn begin(&mut self) -> Result<(), OpenError> {
         let transport = &mut self.transport;
         // A write of zero resets.
@@ -308,7 +309,7 @@ impl<const QUEUES: usize> Device<QUEUES> {
         Ok(())
     }
 
-    /// The same, and the device is not told of it: it need not look.
+    /// Puts a request into the queue without a notice to the device, which then need not look.
     ///
     /// # Errors
     /// As [`Device::start`].
@@ -326,7 +327,7 @@ impl<const QUEUES: usize> Device<QUEUES> {
         if !fits || !(1..=HEADER).contains(&header.len()) || answer > ANSWER {
             return Err(QueueError::Length);
         }
-        // What no device answers: one that writes no status has not succeeded.
+        // A value that no device answers: a device that writes no status has not succeeded.
         let mut frame = Frame { header: [0; HEADER], answer: [u8::MAX; ANSWER] };
         frame.header[..header.len()].copy_from_slice(header);
         // SAFETY: the pointer must be aligned, and to memory that nothing else reaches: as for `data`.
@@ -384,7 +385,7 @@ impl<const QUEUES: usize> Device<QUEUES> {
     /// Resets the device, after which it reaches no memory. It takes no requests any more, unless it is started anew.
     pub fn switch_off(&mut self) {
         self.transport.set_status(DeviceStatus::empty());
-        // What was under way is over, and nobody learns how.
+        // Requests under way end without a result.
         self.pending = None;
         self.is_lost = true;
     }
@@ -431,7 +432,7 @@ struct Memory;
 static BASE: AtomicUsize = AtomicUsize::new(0);
 static PHYSICAL: AtomicU64 = AtomicU64::new(0);
 static BYTES: AtomicUsize = AtomicUsize::new(0);
-/// How many of its first pages are for queues; what is behind them is for frame and data.
+/// The number of its first pages that are for queues; the pages behind them are for frame and data.
 static PAGES: AtomicUsize = AtomicUsize::new(0);
 /// Bit `i`: page `i` is a queue's.
 static TAKEN: AtomicU64 = AtomicU64::new(0);
@@ -487,8 +488,8 @@ fn bits(first: usize, count: usize) -> u64 {
 
 // SAFETY: `Hal` demands of `dma_alloc` zeroed pages that nothing else reaches, and of `share` an address by which the device reaches the buffer.
 // - Nothing else: a page is taken until it is given back, which queues do when the device is reset; the task has the region alone (`claim`), and
-//   nothing else makes references to it but `rest`, whose part begins behind all pages of queues. Zeroed: `dma_alloc` does it.
-// - The address: a region is one piece of physical memory, as its environment page says; `share` panics for what is not in it.
+//   nothing else makes references to it but `rest`, with its part behind all pages of queues. Zeroed: `dma_alloc` does it.
+// - The address: a region is one piece of physical memory, as its environment page says; `share` panics for memory outside it.
 unsafe impl Hal for Memory {
     fn dma_alloc(pages: usize, _: BufferDirection) -> (PhysAddr, NonNull<u8>) {
         let taken = Memory::take_pages(pages).and_then(|first| Some((first, Memory::page(first)?)));

@@ -3,10 +3,10 @@
 //!
 //! | Task | Handles | Does |
 //! |---|---|---|
-//! | the server | region "gpio", endpoint "pins" (to serve) | what clients ask for (`fusee::gpio`) |
+//! | the server | region "gpio", endpoint "pins" (to serve) | requests of clients (`fusee::gpio`) |
 //! | its bottom half | region "gpio", interrupt "line", notification "event" that the line signals, notifications "pin0" to "pin7" as far as there are clients that wait | signals the notifications of pins that had an edge |
 //!
-//! Neither has a budget of its own. A client that waits for a notification whose `bound` is the bottom half lends it its own.
+//! Neither has a budget of its own. A client lends its budget to the bottom half while it waits for a notification bound to that.
 //!
 //! # Invariants
 //!

@@ -1,8 +1,8 @@
-//! What the two tasks of the GPU's driver share: how contexts, translation tables and resets are written.
+//! The common part of the two tasks of the GPU's driver: the format of contexts, translation tables and resets.
 //!
-//! The driver (`main.rs`) runs the bottom halves of completions; the server of sessions (`bin/sessions`) does what clients without locks ask for. They are two
-//! tasks, so that no bottom half of a job waits for a request. Both write to the control page, each to the words of its own contexts; only what asks for a
-//! reset may be written by both, so they add to it.
+//! The driver (`main.rs`) runs the bottom halves of completions; the server of sessions (`bin/sessions`) serves requests of clients without locks.
+//! They are two tasks, so that no bottom half of a job waits for a request. Both write to the control page, each to the words of its own contexts;
+//! only the word that asks for a reset may be written by both, so they add to it.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -90,13 +90,13 @@ impl Table {
     }
 }
 
-/// Lets the device use `context` no more: what it has of it fails.
+/// Lets the device use `context` no more: its commands at the device fail.
 pub fn close(control: &SharedBytes, context: usize) {
     control
         .publish_u32((contract::control_context(context) + contract::CONTEXT_FLAGS) as usize, contract::CONTEXT_SHARED);
 }
 
-/// Asks the device to forget what `context` has submitted to `engine`; which request that is.
+/// Asks the device to forget all commands of `context` on `engine`. Returns the number of this request.
 #[must_use]
 pub fn request_reset(control: &SharedBytes, engine: EngineIndex, context: usize) -> u32 {
     control.add_u32(contract::control_reset_request(context, engine) as usize, 1)

@@ -7,22 +7,24 @@
 //! if it is a node of a graph with objects on the device, the parameter `objects.<client>`, which is the *K* of the region `memory.K` (physical) that has these, and
 //! `objects.at`, the device address of them;
 //! if it has memory on device number N as well, that memory `peerN.<client>` (physical), for copies from there. The parameter `inject.<client>` lets the device
-//! do wrong with that client's commands what the contract's bits say. The parameter `bottom_half_us` lets each notice take so long:
-//! what a driver with more to do would take.
+//! do wrong with that client's commands as the contract's bits say. The parameter `bottom_half_us` lets each notice take so long:
+//! the time of a driver with more to do.
 //!
 //! Clients submit by themselves, into their own rings, through doorbells that the kernel maps while they
-//! hold an engine. So the driver is not on that path: it wakes for completions, tells the clients whose
-//! counters moved, and acknowledges. It runs with key and budget of the clients that wait.
+//! hold an engine. So the driver is not on that path: it wakes for completions, notifies the clients with
+//! counters that moved, and acknowledges. It runs with key and budget of the clients that wait.
 //!
-//! Before the kernel takes an engine away from a client whose operation does not end, it unmaps the doorbell. Then its signal
+//! Before the kernel takes an engine away from a client with an operation that does not end, it unmaps the doorbell. Then its signal
 //! carries a `RESET` bit, and the driver lets the device forget that engine's commands, of all contexts of clients with locks: only the one that held the
-//! engine has any, and a context that is idle there loses nothing. Of clients without locks it is the one whose command runs. The device answers by
-//! an interrupt, like all else. Where the device decides by keys several have the execution engine at a time, so there is a bit for each of their contexts.
+//! engine has any, and a context that is idle there loses nothing. Of clients without locks it is the one with the running command. The device
+//! answers by an interrupt, like all else. Where the device decides by keys several have the execution engine at a time, so there is a bit for each
+//! of their contexts.
 //!
 //! # Another life
 //!
-//! What the life before has written is not trusted, nor what the device did with that. All tables are written again, of which those entries change that were not right; then the device forgets what it has of all
-//! clients but those that open their contexts by themselves, and fences say that it failed. A client loses what it had under way, and nothing else: its lock, its ring and the count in its doorbell stay.
+//! The driver trusts neither the writes of its life before nor the device's use of them. All tables are written again, of which those entries change
+//! that were not right; then the device forgets the commands of all clients but those that open their contexts by themselves, and fences report a
+//! failure. A client loses its commands under way, and nothing else: its lock, its ring and the count in its doorbell stay.
 //!
 //! # Invariants
 //!
@@ -47,7 +49,7 @@ fusee::entry!(main);
 /// One client, as the driver knows it.
 struct Client {
     context: usize,
-    /// It uses engines without their locks.
+    /// The client uses engines without their locks.
     shares: bool,
     done: Notification,
     /// Commands it was told about, by engine.
@@ -62,9 +64,9 @@ fn main() {
     let line = environment.expect::<Interrupt>("line");
     let event = environment.expect::<Notification>("event");
     let mut all = open_contexts(&environment, &control);
-    // Until its context was open, nobody heard a client ring.
+    // The device saw no doorbell of a client before its context was open.
     kick.send();
-    // What the device has told, and nothing was done about.
+    // Bits that the device has signalled, and that are not served yet.
     let mut left = if fusee::life() > 0 { forget(&environment, &control, &kick, line, event) } else { 0 };
     // Of each engine the resets that the device has yet to answer, by context;
     let mut asked = [None; contract::ENGINES];
@@ -116,14 +118,14 @@ fn main() {
         for client in all.iter_mut().flatten() {
             if client.has_news(&status) {
                 fusee::burn(bottom_half);
-                // A client that died no longer hears; nobody else is concerned.
+                // A client that died is not notified; other clients are not concerned.
                 let _ = client.done.signal(1);
             }
         }
     }
 }
 
-/// Waits until the device has forgotten what was submitted in the contexts that [`open_contexts`] opens. Returns what it has told meanwhile.
+/// Waits until the device has forgotten all commands in the contexts that [`open_contexts`] opens. Returns the bits signalled meanwhile.
 fn forget(environment: &Environment, control: &SharedBytes, kick: &Kick, line: Interrupt, event: Notification) -> u64 {
     let opened = clients(environment).map(|(_, told)| told as u64).filter(|told| told & space::SESSION_CLIENT == 0);
     let mut asked = [None; contract::CONTEXTS];

@@ -11,7 +11,7 @@ use zerocopy::FromBytes;
 #[repr(C)]
 struct Registers {
     _errors: [u32; 64],
-    /// What has happened: a one that is written takes itself away.
+    /// Events of the channel: a one that is written takes itself away.
     events: ReadPureWrite<u32>,
     _mask: ReadPure<u32>,
     enable: WriteOnly<u32>,
@@ -20,7 +20,7 @@ struct Registers {
     _attributes: [u32; 5],
     /// Address, low word first; bytes; and flags, of which we need none.
     source: [ReadPureWrite<u32>; 4],
-    /// The same.
+    /// Destination of the next copy, in the form of the source.
     destination: [ReadPureWrite<u32>; 4],
     _others: [u32; 46],
     start: ReadPureWrite<u32>,
@@ -41,7 +41,7 @@ pub struct Channel {
 }
 
 impl Channel {
-    /// The channel whose registers are in `region`, idle, with its interrupt enabled.
+    /// Opens the channel with its registers in `region`, idle, with its interrupt enabled.
     pub fn open(region: &Region) -> Channel {
         let mut registers = claim::<Registers>(region).expect("the region holds a channel of the DMA controller");
         field!(registers, start).write(0);
@@ -52,7 +52,7 @@ impl Channel {
         Channel { registers }
     }
 
-    /// Says what the next start copies.
+    /// Sets source and destination of the next copy.
     pub fn prepare(&mut self, source: u64, destination: u64, bytes: u32) {
         let words = |address: u64| [address as u32, (address >> 32) as u32, bytes, 0];
         let mut registers = field!(self.registers, source);
@@ -65,7 +65,7 @@ impl Channel {
         }
     }
 
-    /// Copies what was prepared.
+    /// Starts the prepared copy.
     pub fn start(&mut self) {
         field!(self.registers, start).write(1);
     }

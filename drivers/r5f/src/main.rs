@@ -18,7 +18,7 @@
 //!
 //! # Trust
 //!
-//! This task can reach all memory: it decides what processor and channels read and write. So can the firmware.
+//! This task can reach all memory: it decides about all reads and writes of processor and channels. So can the firmware.
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![forbid(unsafe_code)]
 
@@ -53,7 +53,7 @@ fn main() {
         let asked = |engine: &EngineIndex| bits & RESET << engine.number() != 0;
         EngineIndex::ALL.into_iter().filter(asked).for_each(|engine| device.reset(engine));
         device.begin();
-        // Lines are level triggered: what has ended since we looked makes them fire again.
+        // Lines are level triggered: an operation that has ended since we looked makes them fire again.
         for line in others.iter().flatten().chain([&line]) {
             // None may have fired.
             let _ = line.acknowledge();
@@ -98,7 +98,7 @@ impl Device {
         let channel = |name| environment.region(name).ok().map(|region| Channel::open(&region));
         let (program, kick) = (region("program"), region("done"));
         let mut done = Channel::open(&kick);
-        // What it copies is of no importance, but it must copy something.
+        // The content of the copy is of no importance, but there must be one.
         let mailbox = program.physical() + MAILBOX as u64;
         done.prepare(mailbox + ANSWERED as u64, mailbox + COMMAND as u64, 4);
         let copy = [channel("copy_in"), channel("copy_out")];
@@ -118,7 +118,7 @@ impl Device {
         }
     }
 
-    /// Retires what has ended.
+    /// Retires commands that have ended.
     fn finish(&mut self) {
         if self.done.take_done()
             && let Some(is_done) = self.processor.take_answer()
@@ -135,7 +135,7 @@ impl Device {
         }
     }
 
-    /// Starts what was submitted, on each engine that is idle.
+    /// Starts submitted commands, on each engine that is idle.
     fn begin(&mut self) {
         let copies = self.copies;
         for engine in EngineIndex::ALL.into_iter().filter(|engine| copies.include(*engine)) {
@@ -187,7 +187,7 @@ impl Device {
         }
     }
 
-    /// The operation of `engine` has ended: it did what it was told, or it failed.
+    /// Retires the operation of `engine`, which has ended: it was carried out, or it failed.
     fn retire(&mut self, engine: EngineIndex, is_done: bool) {
         let Some(Running { context, fence }) = self.running[engine.number()].take() else { return };
         let Some(client) = &self.clients[context] else { return };
@@ -197,7 +197,7 @@ impl Device {
         client.wake();
     }
 
-    /// Forgets all commands of `engine`, whose doorbells are out of their clients' reach: they have failed.
+    /// Forgets all commands of `engine`, with doorbells out of their clients' reach: the commands have failed.
     fn reset(&mut self, engine: EngineIndex) {
         match engine {
             EngineIndex::Execution => {
@@ -255,7 +255,7 @@ impl Client {
     }
 
     fn wake(&self) {
-        // A client that died no longer hears; nobody else is concerned.
+        // A client that died is not notified; other clients are not concerned.
         let _ = self.done.signal(1);
     }
 }

@@ -34,7 +34,7 @@ enum Phase {
     Settled,
     /// The processor was released; at this instant it must have begun.
     Released(Instant),
-    /// It had not, and is held; at this instant it is to be released again.
+    /// The processor had not answered, and is held; at this instant it is to be released again.
     Held(Instant),
 }
 
@@ -60,7 +60,7 @@ impl Processor {
         processor
     }
 
-    /// Ends whatever it does. What it is made of is written anew: nothing keeps a processor that went astray from its own instructions.
+    /// Ends any operation. The program is written anew: nothing keeps a processor that went astray from its own instructions.
     pub fn reset(&mut self) {
         field!(self.resets, processors).write(HOLD);
         complete_stores();
@@ -72,7 +72,7 @@ impl Processor {
         self.phase = Phase::Settled;
     }
 
-    /// Lets it do `operation`, whose addresses are physical.
+    /// Lets the processor do `operation`, which has physical addresses.
     pub fn start(&mut self, operation: Operation) {
         self.number = self.number.wrapping_add(1);
         self.memory.copy_from_slice(MAILBOX + COMMAND, &Command { operation, fence: None }.encode());
@@ -124,8 +124,8 @@ impl Processor {
         }
     }
 
-    /// What became of the request, if it has been answered: whether it was done. The processor, which sleeps, is held from now on: only one that was
-    /// held begins at address 0. That takes a while, so it is done here, and not when the next request is there.
+    /// Takes the answer to the request, if there is one: whether it was carried out. The processor, which sleeps, is held from now on: only one that
+    /// was held begins at address 0. That takes a while, so it is done here, and not when the next request is there.
     pub fn take_answer(&mut self) -> Option<bool> {
         if self.memory.observe_u32(MAILBOX + ANSWERED) != self.number {
             return None;

@@ -40,7 +40,7 @@ fn main() {
 struct Clock {
     registers: UniqueMmioPointer<'static, Pl031>,
     line: Interrupt,
-    /// Whose the alarm is, by its badge.
+    /// The badge of the alarm's owner.
     owner: Option<u64>,
 }
 

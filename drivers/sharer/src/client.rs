@@ -1,8 +1,8 @@
-//! What the sharer knows of one client: how far it is, and whether it keeps the rules.
+//! The sharer's view of one client: its progress, and whether it keeps the rules.
 //!
 //! A client submits up to [`RING_ENTRIES`] commands more than have retired, and never takes its count back. A client that does otherwise stops its own ring, and a policy
-//! would wait for commands that never complete. Between two looks a client may do so and then count on, as if nothing were wrong: what tells is that the device, which is kicked
-//! at each look, does not see what was submitted.
+//! would wait for commands that never complete. Between two looks a client may do so and then count on, as if nothing were wrong: the sign is that
+//! the device, which is kicked at each look, does not see submitted commands.
 
 use fusee::{Instant, Nanoseconds};
 use fusee_accel_contract::{RING_ENTRIES, outstanding};
@@ -10,15 +10,15 @@ use fusee_sharing::Reading;
 
 /// The words of one client, in the order in which they were read.
 pub struct Words {
-    /// What stood in the doorbell before the others were read.
+    /// The count in the doorbell before the others were read.
     pub before: u32,
     /// Commands retired.
     pub retired: u32,
-    /// What the device has seen of the doorbell.
+    /// The count that the device has seen in the doorbell.
     pub seen: u32,
-    /// What stood in the doorbell afterwards.
+    /// The count in the doorbell afterwards.
     pub submitted: u32,
-    /// What a store that waits would store.
+    /// The value of a store that waits.
     pub store: Option<u32>,
 }
 
@@ -27,7 +27,7 @@ pub struct Words {
 pub struct Client {
     completed: u64,
     submitted: u32,
-    /// What the device had seen at the latest look, and since when that is not all. `None`: it was all.
+    /// The count that the device had seen at the latest look, and the instant since which it is behind. `None`: it was not behind.
     seen: u32,
     unseen_since: Option<Instant>,
     open: bool,
@@ -39,9 +39,9 @@ enum Standing {
     Good,
     /// Its words broke the rules at the latest look. A fence is written shortly before the retired word, so once proves nothing.
     Suspect,
-    /// It is shut out, and the device may have commands of it.
+    /// The client is shut out, and the device may have commands of it.
     Out,
-    /// It is shut out, and the device has none, which is said once.
+    /// The client is shut out, and the device has none of its commands, which is said once.
     Leaving,
     Left,
 }
@@ -53,7 +53,8 @@ impl Client {
         Client { completed, submitted: retired, seen: retired, unseen_since: None, open: false, standing }
     }
 
-    /// Takes in what was read at `now`, and says how far the client is. It is shut out when the device has seen nothing of what was submitted for longer than `limit`.
+    /// Takes in the words read at `now`, and returns the client's progress. The client is shut out when the device has not seen its commands for
+    /// longer than `limit`.
     pub fn look(&mut self, words: &Words, now: Instant, limit: Nanoseconds) -> Reading {
         self.completed += u64::from(words.retired.wrapping_sub(self.completed as u32));
         let entries = RING_ENTRIES as i32;
@@ -71,7 +72,7 @@ impl Client {
 
         let at_device = match self.standing {
             Standing::Good | Standing::Suspect => most.max(0).unsigned_abs(),
-            // A ring that is stopped gets no further than what was seen.
+            // A ring that is stopped gets no further than the seen count.
             Standing::Out | Standing::Leaving | Standing::Left => {
                 outstanding(words.seen, words.retired).min(RING_ENTRIES)
             }
@@ -123,7 +124,7 @@ impl Client {
         self.standing == Standing::Left
     }
 
-    /// Opens or shuts the doorbell, as far as the client may have it open; what it is then if that is a change.
+    /// Opens or shuts the doorbell, as far as the client may have it open. Returns its new state if that is a change.
     pub fn turn(&mut self, open: bool) -> Option<bool> {
         let open = open && self.is_good();
         (core::mem::replace(&mut self.open, open) != open).then_some(open)
@@ -159,7 +160,7 @@ mod tests {
         );
     }
 
-    /// Any client that keeps the rules, whatever happens between the reads.
+    /// A client that keeps the rules, with any stores between the reads.
     #[test]
     fn a_client_that_moves_while_it_is_looked_at_stays_good() {
         for (before, retired, submitted) in [(16, 0, 16), (16, 9, 25), (0, 5, 7), (0, 16, 16), (3, 40, 56)] {
@@ -199,7 +200,7 @@ mod tests {
         assert!(!client.is_good());
     }
 
-    /// It has taken its count back and counted on, all between two looks: the ring is stopped, and looks like any other.
+    /// A client that has taken its count back and counted on, all between two looks: the ring is stopped, and looks like any other.
     #[test]
     fn a_client_of_which_the_device_sees_nothing_is_shut_out_when_the_limit_has_passed() {
         let mut client = Client::new(0);

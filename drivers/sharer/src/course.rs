@@ -1,17 +1,17 @@
 //! The course of a sharer: a request comes in or time passes, and one thing after the other is to be done.
 //!
-//! Who runs it asks for the next thing ([`Sharer::next`]), carries that out, and hands over the request that came of it, if one did ([`Sharer::keep`]). What a
-//! sharer reads comes through a [`View`]; it knows no call and no clock.
+//! The caller asks for the next step ([`Sharer::next`]), carries it out, and hands over the request that came of it, if one did ([`Sharer::keep`]).
+//! All data that a sharer reads comes through a [`View`]; it knows no call and no clock.
 //!
-//! A round answers requests that are no stores; reads how far each client is; asks the policy; carries out what that says; and waits for the next request or
-//! until the policy wants to look.
+//! A round answers requests that are no stores; reads the progress of each client; asks the policy; carries out its verdicts; and waits for the next
+//! request or until the policy wants to look.
 //!
 //! # Invariants
 //!
 //! 1. A client that keeps the rules of the contract is never shut out for good.
 //! 2. A client that breaks them is, as is one with a command that is accused for good: nothing it stores later reaches the device. The others go on.
 //! 3. A store is answered once, after it was made.
-//! 4. No request of a client changes what clients of other groups get.
+//! 4. No request of a client changes the part of clients of other groups.
 
 use fusee::usage::Record;
 use fusee::{DoorbellPage, Instant, Message, Nanoseconds, Store};
@@ -24,7 +24,7 @@ use crate::client::{Client, Words};
 use crate::groups::{Follows, Groups};
 use crate::setup::{Rule, Setup};
 
-/// What is logged: a member was accused; a member that broke the rules, or was accused for good, has left.
+/// Keys of the log: a member was accused; a member that broke the rules, or was accused for good, has left.
 const ACCUSED: u64 = 1;
 const BROKE: u64 = 2;
 /// With `log_verdicts`: another season; another verdict on a member.
@@ -35,12 +35,12 @@ pub const PATIENCE: Nanoseconds = Nanoseconds(10_000_000);
 /// Requests that the kernel lets a task answer later, at most.
 const REPLIES: usize = 16;
 
-/// What a sharer reads: the time, the words of the status page, and the doorbells of its engine's clients. `member` is below the number of these.
+/// The inputs of a sharer: the time, the words of the status page, and the doorbells of its engine's clients. `member` is below the number of these.
 pub trait View {
     /// The time now.
     fn now(&mut self) -> Instant;
 
-    /// Whose command the engine runs: the number of the context plus one; 0: nobody's.
+    /// The number of the context with the running command, plus one; 0: no command runs.
     fn running(&mut self) -> usize;
 
     /// How many commands stand in the doorbell of `member`, modulo 2^32.
@@ -52,20 +52,20 @@ pub trait View {
     /// How many it has retired.
     fn retired(&mut self, member: usize) -> u32;
 
-    /// What the device has counted for `member`, if it counts.
+    /// The device's counters for `member`, if it counts.
     fn counters(&mut self, member: usize) -> Option<Counters>;
 }
 
 /// A request until it is answered, which a `T` does.
 #[derive(Clone, Debug)]
 pub struct Asked<T> {
-    /// Whose it is.
+    /// The badge of the sender.
     pub badge: u64,
-    /// What it says.
+    /// The words of the message.
     pub words: Message,
     /// The store that it is, if it is one.
     pub store: Option<Store>,
-    /// What answers it.
+    /// The token for the reply.
     pub token: T,
 }
 
@@ -74,9 +74,9 @@ pub struct Asked<T> {
 pub enum Do<T> {
     /// Put `page` in the place of the doorbells of `members`, a bit each.
     Share {
-        /// Whose.
+        /// The members, a bit each.
         members: u16,
-        /// What they have there.
+        /// The page at the members' address.
         page: DoorbellPage,
     },
     /// Make this store in the client's stead.
@@ -85,9 +85,9 @@ pub enum Do<T> {
     Kick,
     /// Answer the request that `token` stands for, and take the next one if it is there already.
     Reply {
-        /// What answers it.
+        /// The token for the reply.
         token: T,
-        /// What the client is told.
+        /// The words of the reply.
         words: Message,
     },
     /// Wait for a request until then.
@@ -96,27 +96,27 @@ pub enum Do<T> {
     Stop(Member),
     /// Tell the group that a command of this member takes too long.
     Tell(Group, Member),
-    /// Have what runs of this member reset by the server of sessions, which may take [`PATIENCE`] for it.
+    /// Have the running command of this member reset by the server of sessions, which may take [`PATIENCE`] for it.
     Reset(Member),
     /// Write a record to the trace.
     Log(u64, u64),
-    /// Show what members and groups have had ([`Sharer::usage`]).
+    /// Show the usage of members and groups ([`Sharer::usage`]).
     Show,
 }
 
-/// What a sharer has beside its doorbells.
+/// The means of a sharer beside its doorbells.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Means {
-    /// It may have commands reset.
+    /// The sharer may have commands reset.
     pub resets: bool,
-    /// It has a page to show what members have had.
+    /// The sharer has a page to show the usage of members.
     pub shows: bool,
     /// The groups that it can tell something, a bit each.
     pub tells: u16,
 }
 
 impl Means {
-    /// It can tell the groups for which there is something to tell them by, and has nothing else.
+    /// The means of a sharer that can notify those groups which have a notification, and has nothing else.
     #[must_use]
     pub fn to_tell<N>(groups: &[Option<N>; GROUPS]) -> Means {
         let tells = groups.iter().enumerate().filter(|(_, group)| group.is_some()).map(|(index, _)| 1 << index).sum();
@@ -124,7 +124,7 @@ impl Means {
     }
 }
 
-/// What members and groups have had.
+/// The usage of members and groups.
 #[derive(Clone, Copy, Debug)]
 pub struct Shown {
     /// Nanoseconds during which the engine was the clients'.
@@ -156,7 +156,7 @@ enum At {
     Wait,
 }
 
-/// What becomes of a member that is accused.
+/// The consequence for a member that is accused.
 #[derive(Clone, Copy, Debug)]
 struct Sentence {
     /// The group that is told, and nothing more yet.
@@ -184,7 +184,7 @@ pub struct Sharer<T> {
     groups: Groups,
     /// How long a request may take.
     limit: Nanoseconds,
-    /// Whether the policy goes by what the device counts.
+    /// Whether the policy goes by the device's counters.
     counts: bool,
     /// The contexts of the members on the device.
     contexts: [usize; MEMBERS],
@@ -199,15 +199,15 @@ pub struct Sharer<T> {
     readings: Readings,
     suspended: Members,
     verdict: Verdict,
-    /// What becomes of the member that is accused.
+    /// The consequence for the member that is accused.
     sentence: Sentence,
-    /// Of members of whose command their group was told: how many had ended then.
+    /// For members of groups that were notified of a command: the count of ended commands at that instant.
     told: [Option<u64>; MEMBERS],
-    /// The member whose command a manager has asked to end.
+    /// The member with a command that a manager has asked to end.
     ends: Option<Member>,
     /// The season and the verdict that were logged last, if they are.
     said: Option<(u64, [Doorbell; MEMBERS])>,
-    /// What members have had, those that have left included.
+    /// The usage of members, those that have left included.
     had: [Usage; MEMBERS],
     clock: Clock,
 }
@@ -266,7 +266,7 @@ impl<T> Sharer<T> {
         }
     }
 
-    /// What is to be done next.
+    /// Returns the next step.
     pub fn next(&mut self, view: &mut impl View) -> Do<T> {
         loop {
             match self.at {
@@ -413,7 +413,7 @@ impl<T> Sharer<T> {
         }
     }
 
-    /// What members and groups have had.
+    /// Returns the usage of members and groups.
     pub fn usage(&mut self) -> Shown {
         let (mut members, mut groups) = ([Record::default(); MEMBERS], [Record::default(); GROUPS]);
         // A bit for each group that has a member of the kind.
@@ -482,7 +482,8 @@ impl<T> Sharer<T> {
         Do::Reply { token: asked.token, words }
     }
 
-    /// What becomes of a member that is accused. A group that can be told is, and has as long again to end the command; if it does not, all of it is shut out.
+    /// Judges a member that is accused. A group that can be notified is, and has as long again to end the command; if it does not, all of it is shut
+    /// out.
     fn judge(&mut self, Accusation { member, response }: Accusation) -> Sentence {
         let completed = self.readings.of(member).completed;
         let told = &mut self.told[member.index()];
@@ -532,7 +533,7 @@ impl<T> Sharer<T> {
         has_news
     }
 
-    /// The members whose doorbells open now, and those whose doorbells are shut, a bit each.
+    /// Returns the members with doorbells that open now, and those with doorbells that are shut, a bit each.
     fn turn(&mut self) -> [u16; 2] {
         let (mut open, mut shut) = (0, 0);
         for (index, client) in self.clients[..self.members].iter_mut().enumerate() {
@@ -545,7 +546,7 @@ impl<T> Sharer<T> {
         [open, shut]
     }
 
-    /// Lets as many commands of the store that a client waits with go on as the verdict says: what is to be stored, if it does not stand there.
+    /// Lets as many commands of a client's waiting store go on as the verdict says. Returns the store to be made, if the doorbell differs.
     fn pass(&mut self, index: usize, view: &mut impl View) -> Option<Store> {
         let mut store = self.stores[index].as_ref()?.store.filter(|_| self.clients[index].is_good())?;
         let reading = &self.readings.members[index];
@@ -595,7 +596,7 @@ mod tests {
     use fusee_sharing::Told;
     use std::vec::Vec;
 
-    /// Two clients, and what a device has done for them.
+    /// Two clients, and the commands that a device has done for them.
     #[derive(Default)]
     struct World {
         now: u64,
@@ -641,7 +642,7 @@ mod tests {
         Asked { badge: member as u64, words: [0; 6], store: Some(Store { member, submitted }), token }
     }
 
-    /// What it does until it waits, and until when it does.
+    /// The steps of the sharer until it waits, and the end of the wait.
     fn round(sharer: &mut Sharer<u8>, world: &mut World) -> (Vec<Do<u8>>, Instant) {
         let mut done = Vec::new();
         loop {
@@ -770,7 +771,7 @@ mod tests {
             );
         };
 
-        // Nobody ends it.
+        // No member ends the command.
         let (mut one, mut world) = sharer(&parameters, means);
         begun(&mut one, &mut world);
         let done = late(&mut one, &mut world, 7);

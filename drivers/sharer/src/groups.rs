@@ -1,15 +1,15 @@
-//! The groups of an engine's clients: what the manifest says of them, who of them is held back, and what tasks may ask for.
+//! The groups of an engine's clients: their description in the manifest, the members that are held back, and the requests that tasks may make.
 //!
 //! # Invariants
 //!
-//! 1. What a client asks for moves shares within its group only: it changes its own weight, and a client without a group has no say.
-//! 2. A member is held back by managers of groups above it only, as is what runs of it ended. It is let in when all of them let it in.
+//! 1. A client's request moves shares within its group only: it changes its own weight, and a client without a group has no say.
+//! 2. A member is held back by managers of groups above it only, and so is its running command ended. It is let in when all of them let it in.
 
 use fusee::Message;
 use fusee::sharing::{Answer, Refusal, Request, Standing, reply};
 use fusee_sharing::{GROUPS, Group, MEMBERS, Member, Members, Place, Shares, Told, Tree, Weight};
 
-/// What the manifest says of one group or member.
+/// One group or member as the manifest describes it.
 #[derive(Clone, Copy, Debug)]
 struct Node {
     above: Group,
@@ -18,18 +18,18 @@ struct Node {
     badge: u32,
 }
 
-/// What is told of groups and members is no tree: no manifest says that.
+/// The description of groups and members is no tree: no manifest has this.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct NoTree;
 
-/// What follows from a request that was granted.
+/// The consequence of a granted request.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Follows {
     /// Nothing more.
     Nothing,
     /// The member has another weight now.
     Weighs(Member, Weight),
-    /// What runs of the member is to be reset.
+    /// The running command of the member is to be reset.
     Ends(Member),
 }
 
@@ -48,7 +48,7 @@ impl Groups {
     /// Groups and members as they are told; all members that nothing is said of are directly below the root, with weight 1.
     ///
     /// # Errors
-    /// [`NoTree`]: what is told is no tree.
+    /// [`NoTree`]: the description is no tree.
     pub fn of(
         shares: Shares,
         groups: impl Iterator<Item = Told> + Clone,
@@ -120,7 +120,8 @@ impl Groups {
         Member::all().filter(|member| self.above(*member).any(|above| above == group)).collect()
     }
 
-    /// Does what `message` of the task with this badge asks for, while a command of the member `running` runs that may be ended. The reply, and what follows.
+    /// Carries out the request in `message` of the task with this badge, while a command of the member `running` runs that may be ended. The reply,
+    /// and the consequence.
     pub fn answer(&mut self, badge: u64, message: &Message, running: Option<Member>) -> (Message, Follows) {
         match Request::of(message).and_then(|request| self.obey(badge, request, running)) {
             Ok((answer, follows)) => (reply(Ok(answer)), follows),
@@ -161,7 +162,7 @@ impl Groups {
         }
     }
 
-    /// What the task with this badge is by its handle of this number.
+    /// The member that the task with this badge is by its handle of this number.
     fn member(&self, badge: u64, handle: u8) -> Result<Member, Refusal> {
         let is_it = |member: &Member| badge != 0 && u64::from(self.members[member.index()].badge) == badge;
         Member::all().filter(is_it).nth(handle.into()).ok_or(Refusal::NotAMember)

@@ -1,7 +1,8 @@
-//! What a sharer decides, apart from what it asks of the kernel and reads of the device: its program (`main.rs`) and the simulator's follow the same course.
+//! The decisions of a sharer, apart from its calls to the kernel and its reads of the device: its program (`main.rs`) and the simulator's follow the
+//! same course.
 //!
-//! - [`setup`]: what the manifest says: the policy, its parameters, groups.
-//! - [`course`]: what comes next, one step at a time.
+//! - [`setup`]: the parameters of the manifest: the policy, its parameters, groups.
+//! - [`course`]: the next step, one at a time.
 #![no_std]
 #![forbid(unsafe_code)]
 

@@ -1,49 +1,50 @@
 //! The sharer: shares one engine among its clients without the lock, by a policy of `fusee_sharing`.
 //!
-//! Handles: endpoint "requests" (receive), which the key `sharer` of the engine names; what that gives besides, "doorbells.ENGINE", "status.ENGINE" and
-//! "kick". It needs a budget of its own to look at the engine while its clients do not wait, and a stack of 32 KiB.
+//! Handles: endpoint "requests" (receive), which the key `sharer` of the engine names; that key gives, besides, "doorbells.ENGINE", "status.ENGINE"
+//! and "kick". It needs a budget of its own to look at the engine while its clients do not wait, and a stack of 32 KiB.
 //!
 //! | Parameter | Unit | Without it |
 //! |---|---|---|
-//! | `policy` | 0 accounting; 1 timeslices, each store asked about; 2 timeslices; 3 fair queueing, requests sampled; 4 the same, aware of backlogs; 5 fair queueing by what the device counts, or as 4 if that does not | 2 |
-//! | `static_weights` | 1: groups have fixed parts, which what is silent in them keeps; 0: what wants the engine divides all ([`Shares`](fusee_sharing::Shares)) | 0 |
+//! | `policy` | 0 accounting; 1 timeslices, each store asked about; 2 timeslices; 3 fair queueing, requests sampled; 4 the same, aware of backlogs; 5 fair queueing by the device's counters, or as 4 if it has none | 2 |
+//! | `static_weights` | 1: groups have fixed parts, which silent members keep; 0: the members that want the engine divide all ([`Shares`](fusee_sharing::Shares)) | 0 |
 //! | `log_verdicts` | 1: each change of season and verdict is logged | 0 |
 //! | `poll_us`, `slice_us`, `sample_us`, `sample_most_us`, `sample_poll_us`, `request_limit_us` | microseconds | [`Parameters::DEFAULT`](fusee_sharing::Parameters::DEFAULT) |
 //!
 //! Groups of clients and their weights are told by entries `group.NAME` and `member.CLIENT` ([`fusee_sharing::told`]); policies 3 to 5 go by them, and the others
-//! are refused. A region "usage" (read, write), if there is one, shows what each has had ([`fusee::usage`]). Clients of groups and managers of groups may
-//! call the endpoint ([`fusee::sharing`]).
+//! are refused. A region "usage" (read, write), if there is one, shows the usage of each ([`fusee::usage`]). Clients of groups and managers of groups
+//! may call the endpoint ([`fusee::sharing`]).
 //!
 //! A command that takes longer than `request_limit_us` is accused. With a handle "sessions" (call) to the endpoint of the server of
-//! [sessions](fusee::session), the sharer has it reset, with what else its client has queued, and the client goes on; the second time the client is shut out for good, and
-//! its task is stopped if there is a handle `stop.CLIENT` (task, stop). Without "sessions" the client is shut out the first time, and the command runs on until a job asks
-//! for the engine.
+//! [sessions](fusee::session), the sharer has it reset, with all other queued commands of its client, and the client goes on; the second time the
+//! client is shut out for good, and its task is stopped if there is a handle `stop.CLIENT` (task, stop). Without "sessions" the client is shut out
+//! the first time, and the command runs on until a job asks for the engine.
 //!
 //! A group with a handle `over.GROUP` (notification, signal) is told first, by a bit for the member, and nothing else happens. Its manager may have the command ended
 //! ([`fusee::sharing::Sharer::end`]), or wait for its end. If it runs on for as long again, all clients of the group, and of those below it, are shut out for good, their
 //! tasks are stopped as far as there are handles, and the command is reset.
 //!
-//! A client of whose commands the device sees nothing for `request_limit_us` has stopped its own ring, and is shut out for good, as is one that is seen to break the rules.
+//! A client with commands that the device does not see for `request_limit_us` has stopped its own ring, and is shut out for good, as is one that is
+//! seen to break the rules.
 //!
 //! In a loop it waits until a client stores while it may not, or until the policy wants to look; reads how far each client is; asks the policy; carries out
-//! what that says. What is wrong with a parameter ends the task, and says so.
+//! its verdicts. A wrong parameter ends the task with a message.
 //!
 //! # Time
 //!
-//! The policies count time during which the engine was this class's. The sharer is not told when jobs acquire the engine, it sees at each look whose
-//! command runs. So the time since the look before does not count if that is a command of another class. One look is wrong by up to a poll; over many the errors
-//! cancel out, because they have either sign.
+//! The policies count time during which the engine was this class's. The sharer is not told when jobs acquire the engine, it sees at each look the
+//! context with the running command. So the time since the look before does not count if that is a command of another class. One look is wrong by up
+//! to a poll; over many the errors cancel out, because they have either sign.
 //!
-//! # What it logs
+//! # Logged marks
 //!
 //! | Key | Value |
 //! |---|---|
 //! | 1 | a member was accused: its number |
 //! | 2 | a member that broke the rules, or was accused for good, has no command at the device any more: its number |
-//! | 3 | with `log_verdicts`: the season. Of timeslices 1 and, from bit 8 on, whose slice it is, or 0 for nobody's. Of fair queueing 0 barrier, 1 draining, 2 sampling and, from bit 8 on, whom, 3 free run |
-//! | 4 | with `log_verdicts`: a member's number in 8 bits, and from bit 8 on what it may do: 0 nothing; 1 submit so many commands, in bits 16 and up; 2 store to its doorbell |
+//! | 3 | with `log_verdicts`: the season. Of timeslices 1 and, from bit 8 on, the member with the slice, or 0 for none. Of fair queueing 0 barrier, 1 draining, 2 sampling and, from bit 8 on, the member, 3 free run |
+//! | 4 | with `log_verdicts`: a member's number in 8 bits, and from bit 8 on its permission: 0 nothing; 1 submit so many commands, in bits 16 and up; 2 store to its doorbell |
 //!
-//! What it decides, and in which order, is in the library beside this file, which the simulator runs, too ([`sharer::course`]).
+//! Its decisions, and their order, are in the library beside this file, which the simulator runs, too ([`sharer::course`]).
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![forbid(unsafe_code)]
 
@@ -62,7 +63,7 @@ use sharer::setup::{Setup, of_groups, of_members};
 
 fusee::entry!(main);
 
-/// What it reads.
+/// The inputs of the sharer.
 struct Device {
     doorbells: Doorbells,
     status: SharedBytes,
@@ -117,7 +118,7 @@ fn main() {
     let mut device = Device { doorbells, status, engine };
     let mut server = Server::new(environment.expect::<Endpoint>("requests"));
     let kick = Kick::of(&environment).expect("the sharer of an engine may kick its device");
-    // Who has contexts reset, and the tasks of members, as far as it may stop them.
+    // The server that has contexts reset, and the tasks of members, as far as the sharer may stop them.
     let sessions = environment.endpoint("sessions").ok();
     let tasks: [Option<Task>; MEMBERS] =
         of_members(parameters(&environment), |client| of_client(&environment, "stop.", client));
@@ -168,7 +169,7 @@ fn parameters(environment: &Environment) -> impl Iterator<Item = (&'static str, 
     entries.filter_map(|entry| Some((name_of(entry)?, entry.address)))
 }
 
-/// The object of kind `T` whose name is `what` and the engine's.
+/// The object of kind `T` with a name made of `what` and the engine's name.
 fn of_engine<T: Object>(environment: &Environment, what: &str) -> T {
     let is_it = |entry: &&Entry| entry.kind == T::KIND && name_of(entry).is_some_and(|name| name.starts_with(what));
     let found = environment.entries().iter().find(is_it);

@@ -1,4 +1,4 @@
-//! What the manifest says to a sharer by the parameters in its environment: a policy, what that is made with, and groups of clients.
+//! The parameters of a sharer in its environment: a policy, the parameters of the policy, and groups of clients.
 
 use core::fmt;
 
@@ -13,7 +13,7 @@ use crate::groups::{Groups, NoTree};
 /// The policy that needs no samples where the device counts.
 const COUNTED: u64 = 5;
 
-/// What a sharer was told.
+/// The parameters of a sharer.
 #[derive(Clone, Debug)]
 pub struct Setup {
     number: u64,
@@ -126,7 +126,7 @@ impl Rule {
 }
 
 impl Setup {
-    /// What the parameters of the environment say, each a name and a value.
+    /// Reads the parameters of the environment, each a name and a value.
     ///
     /// # Errors
     /// [`SetupError`].
@@ -156,7 +156,7 @@ impl Setup {
         Rule::of(self.number, &self.parameters, self.groups.tree())
     }
 
-    /// Whether the policy goes by what the device counts for each context; that of a manager, by what the sharer has booked.
+    /// Whether the policy goes by the device's counters for each context; that of a manager, by the sharer's bookings.
     #[must_use]
     pub const fn counts(&self) -> bool {
         self.number == COUNTED
@@ -183,7 +183,7 @@ fn parameters(given: impl Fn(&str) -> Option<u64>) -> Parameters {
     }
 }
 
-/// What parameters say whose names begin with `prefix`, and how these go on.
+/// The parameters with names that begin with `prefix`, and the rest of these names.
 fn told<'a>(
     environment: impl Iterator<Item = (&'a str, u64)> + Clone,
     prefix: &'static str,
@@ -191,7 +191,8 @@ fn told<'a>(
     environment.filter_map(move |(name, value)| Some((name.strip_prefix(prefix)?, Told::decode(value))))
 }
 
-/// What `find` has for the task of each member, by the name of the client: its further handles to the engine have names of their own, and its badge.
+/// The result of `find` for the task of each member, by the name of the client: its further handles to the engine have names of their own, and its
+/// badge.
 pub fn of_members<'a, T: Copy>(
     environment: impl Iterator<Item = (&'a str, u64)> + Clone,
     find: impl Fn(&str) -> Option<T>,
@@ -207,7 +208,7 @@ pub fn of_members<'a, T: Copy>(
     found
 }
 
-/// What `find` has for each group, by its name.
+/// The result of `find` for each group, by its name.
 pub fn of_groups<'a, T: Copy>(
     environment: impl Iterator<Item = (&'a str, u64)> + Clone,
     find: impl Fn(&str) -> Option<T>,

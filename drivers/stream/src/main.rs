@@ -4,7 +4,7 @@
 //! may come with region "pci", the configuration space of a card that has the port as its first window: then the task enables it at
 //! [`WINDOW`]. Parameter: "bytes", how many it sends in a job at most.
 //!
-//! A job never waits: what the port does not take is left to the next. Oldest records go first, of the CPU that has the most of them.
+//! A job never waits: bytes that the port does not take are left to the next. Oldest records go first, of the CPU that has the most of them.
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![forbid(unsafe_code)]
 
@@ -43,7 +43,7 @@ fn main() {
     }
 }
 
-/// What is sent at the moment.
+/// The frame that is being sent.
 struct Frame {
     bytes: [u8; FRAME_BYTES],
     filled: usize,
@@ -51,7 +51,7 @@ struct Frame {
 }
 
 impl Frame {
-    /// Whether there is something to send; makes the next frame of what was written meanwhile.
+    /// Whether there is something to send; makes the next frame of records written meanwhile.
     fn is_there(&mut self, rings: &mut Rings) -> bool {
         while self.sent == self.filled {
             let Some(cpu) = rings.fullest() else { return false };

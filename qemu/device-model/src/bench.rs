@@ -43,7 +43,7 @@ use crate::{Bus, BusError, Description, Device, Job, Ran, Times, Window};
 /// Why a launch failed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Failure {
-    /// What was wrong.
+    /// The kind of the fault.
     pub kind: FaultKind,
     /// Where: see [`FaultKind`]. Of a kernel that panicked, the line.
     pub address: u64,
@@ -107,7 +107,7 @@ impl Bench {
     /// it takes by its own account, with the setup; the setup alone if that is to be measured.
     ///
     /// # Errors
-    /// [`Failure`]. What was to be written is then undefined.
+    /// [`Failure`]. The results of the launch are then undefined.
     ///
     /// # Panics
     /// If there are not as many views as the kernel has, or they do not fit into [`ROOM`].

@@ -1,4 +1,4 @@
-//! The door to physical memory, and to whatever runs kernels.
+//! The door to physical memory, and to the code that runs kernels.
 
 use fusee_accel_contract::FaultKind;
 
@@ -69,17 +69,18 @@ pub trait Bus {
         self.write(address, &value.to_le_bytes())
     }
 
-    /// Waits until everybody sees what was written so far; what is read afterwards is read after that. Memory that only one CPU
+    /// Waits until all earlier writes are visible to all; later reads are read after that. Memory that only one CPU
     /// uses at a time is like that anyway.
     fn settle(&mut self) {}
 
     /// Runs code of a kernel's author, or goes on with it if it was run before and is [`Ran::Unfinished`]: then `job` is the same. A job
     /// that is followed by another before it ended is forgotten.
     ///
-    /// As it stands here, what the code does, it does to the caller. Whoever plays a device for several lets it do no more than fail.
+    /// This implementation exposes the caller to all that the code does. A player of several devices lets the code do no more than fail.
     ///
     /// # Errors
-    /// Why it ended early, with a number: the device address of what was not there, or see [`FaultKind::Panicked`] and [`FaultKind::Exception`].
+    /// The reason for the early end, with a number: the device address of missing memory, or see [`FaultKind::Panicked`] and
+    /// [`FaultKind::Exception`].
     fn run(&mut self, job: &Job) -> Result<Ran, (FaultKind, u64)>
     where
         Self: Sized,
@@ -87,13 +88,13 @@ pub trait Bus {
         job.run(self)
     }
 
-    /// Nanoseconds that jobs have run so far, all together; always zero where nobody measures that.
+    /// Nanoseconds that jobs have run so far, all together; always zero where they are not measured.
     fn spent(&self) -> u64 {
         0
     }
 
     /// Copies `length` bytes; addresses and length are multiples of 8, and the two ranges
-    /// either do not overlap, or what arrives is undefined. Meant to be overridden.
+    /// either do not overlap, or the result is undefined. Meant to be overridden.
     ///
     /// # Errors
     /// [`BusError`] if there is no memory at either end.

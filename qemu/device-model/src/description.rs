@@ -1,10 +1,10 @@
-//! What a device is told of itself before it works.
+//! The description that a device gets of itself before it works.
 
 use crate::{PEERS, Peer, Sms, Window};
 use fusee_accel::sharing::Arbiter;
 use fusee_accel_contract::{Contexts, CopyEngines, DOORBELL_PAGES, Memory, PAGE_BYTES, timing::Slowdown};
 
-/// Where the device finds what it may touch, in physical addresses.
+/// The memory that the device may touch, in physical addresses.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Description {
     /// The control page.
@@ -23,15 +23,15 @@ pub struct Description {
     pub preemptible: bool,
     /// The way to memory of the board.
     pub slowdown: Slowdown,
-    /// Memory of other devices; what is not there is of no length.
+    /// Memory of other devices; a missing one has no length.
     pub peers: [Peer; PEERS],
     /// How many contexts there are.
     pub contexts: Contexts,
-    /// Whose command each engine runs next.
+    /// The policy that chooses the next command of each engine.
     pub arbiter: Arbiter,
     /// Nanoseconds by which a command takes longer if the one before on its engine was of another context.
     pub switch: u64,
-    /// Whether it counts what each context has.
+    /// Whether the device counts the usage of each context.
     pub counters: bool,
     /// The SMs of the execution engine, of a device that was [equipped](crate::Device::equip) with some.
     pub sms: Option<Sms>,

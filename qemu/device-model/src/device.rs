@@ -9,14 +9,14 @@
 //! 1. `retired <= next <= seen` in each ring, counted with wrapping, and `seen - retired` is
 //!    at most [`RING_ENTRIES`]. `next - retired` is 1 while a command of the ring runs of which the device does not lie, else 0.
 //! 2. An engine is free only if nothing is queued for it.
-//! 3. What the device counts, it keeps for itself and only copies into the status page: no
+//! 3. The device keeps its counts for itself and only copies them into the status page: no
 //!    client can change its mind by writing there.
 //! 4. A command begins only if, after its count was published as seen, the doorbell still said so. So a
-//!    reader who finds doorbell, seen and retired word equal, while nobody stores to the doorbell, knows
+//!    reader that finds doorbell, seen and retired word equal, while no client stores to the doorbell, knows
 //!    that nothing of this ring runs or will.
 //!
-//! 5. Of a shared context, a command runs only if the gate of its engine was open after it was counted as begun. So who has shut the gate,
-//!    and then reads as many begun as ended, knows that no shared command runs or will; who reads another count is interrupted when it is so.
+//! 5. Of a shared context, a command runs only if the gate of its engine was open after it was counted as begun. So a reader that has shut the gate,
+//!    and then reads as many begun as ended, knows that no shared command runs or will; a reader of another count is interrupted when it is so.
 //!
 //! Where the contract says that the device misbehaves on request (`CONTEXT_INJECT`), it does so for commands of that
 //! context only: a fault there is no excuse for a wrong result elsewhere.
@@ -48,7 +48,7 @@ use fusee_spatial::{Context, RealTime};
 
 //--- Public types
 
-/// What the caller of [`Device::poll`] must do.
+/// The actions that the caller of [`Device::poll`] must take.
 #[must_use]
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Actions {
@@ -79,13 +79,13 @@ pub struct Device {
     quiet_until: u64,
     kernels: &'static [Entry],
     times: Times,
-    /// Time is what is executed: what takes too long does so because of its own code.
+    /// Time consists of executed instructions: code takes too long by its own instructions only.
     is_exact: bool,
     /// Jobs of kernels so far.
     jobs: u64,
     /// Of each class of launches, as far as the control page has room.
     measured: [Measured; KERNELS],
-    /// The SMs of the execution engine, if it has some, and what is under way on them: then nothing runs on the engine itself.
+    /// The SMs of the execution engine, if it has some, and the work under way on them: then nothing runs on the engine itself.
     pub(crate) equipment: Equipment,
     pub(crate) spatial: Spatial,
 }
@@ -109,10 +109,10 @@ struct Engine {
     /// Shared commands that have begun and ended. Both are counted where they are published.
     begun: u32,
     ended: u32,
-    /// The gate was shut when the device looked last: what waits behind it begins when it is open, and not when it came.
+    /// The gate was shut when the device looked last: commands that wait behind it begin when it is open, and not when they came.
     was_shut: bool,
     arbiter: Arbiter,
-    /// Whose command ran last.
+    /// The context of the last command.
     last: Option<usize>,
     /// Of each context, nanoseconds: run, and backlogged until `counted`.
     ran: [u64; CONTEXTS],
@@ -147,15 +147,15 @@ pub(crate) struct Running {
     pub fault: Option<Fault>,
     pub progress: Progress,
     pub launched: Option<Launched>,
-    /// It was said to have retired when it began.
+    /// The command was announced as retired when it began.
     lied: bool,
-    /// It was counted as a shared one.
+    /// The command was counted as a shared one.
     pub shares: bool,
 }
 
-/// How often a kernel is let go on with saying what its launch needs, if it is interrupted: an author may have made it endless, and meanwhile no engine of
-/// the device is served. Where time is what is executed it is also let go on no third time after so many nanoseconds; elsewhere that says nothing, as a host
-/// may do something else all the while.
+/// The number of times that a kernel may go on to compute the needs of its launch, if it is interrupted: an author may have made it endless, and
+/// meanwhile no engine of the device is served. Where time consists of executed instructions it also goes on no third time after so many nanoseconds;
+/// elsewhere time says nothing, as a host may do something else all the while.
 const PLAN_SLICES: usize = 32;
 const PLAN_TIME: u64 = 100_000;
 
@@ -204,9 +204,9 @@ impl Device {
         }
     }
 
-    /// Gives the device kernels, and the times of those whose authors do not know, before it is configured. `is_exact`: the time that [`Device::poll`] is
-    /// told counts what is executed, and not what a host does meanwhile; then a launch that takes far longer than its time fails
-    /// ([`FaultKind::TooLong`]), otherwise it is late.
+    /// Gives the device kernels, and measured times of those without a time by their authors, before it is configured. `is_exact`: the time that
+    /// [`Device::poll`] is told counts executed instructions, and not the work of a host meanwhile; then a launch that takes far longer than its time
+    /// fails ([`FaultKind::TooLong`]), otherwise it is late.
     pub fn offer(&mut self, kernels: &'static [Entry], times: Times, is_exact: bool) {
         (self.kernels, self.times, self.is_exact) = (kernels, times, is_exact);
     }
@@ -218,7 +218,7 @@ impl Device {
 
     /// Connects the device to memory, once, before the first poll.
     ///
-    /// Every ring starts where the status page says it was left: what clients have rung since is done. Every reset counts as done.
+    /// Every ring starts where the status page says it was left: commands rung since count as done. Every reset counts as done.
     /// [`MAGIC`] appears in the control page when all else is in place.
     ///
     /// # Errors
@@ -253,7 +253,7 @@ impl Device {
         if !self.configured {
             return Actions { interrupt: false, next: None };
         }
-        // 1. Hear: what the driver wants forgotten, what the clients want done.
+        // 1. Hear: resets that the driver asks for, commands of the clients.
         for context in 0..self.description.contexts.number() {
             for engine in EngineIndex::ALL {
                 self.answer_reset(engine, context, now, bus);
@@ -278,7 +278,7 @@ impl Device {
         for engine in EngineIndex::ALL {
             self.start_next(engine, now, bus);
         }
-        // 3. Work, a slice, for whoever is due first; blocks on SMs have a slice besides.
+        // 3. Work, a slice, for the engine that is due first; blocks on SMs have a slice besides.
         if let Some(engine) = self.earliest(|running| running.progress != Progress::Finished) {
             self.work(engine, now, bus);
         }
@@ -297,7 +297,7 @@ impl Device {
         Actions { interrupt: core::mem::take(&mut self.interrupt), next }
     }
 
-    /// The context whose command `engine` works on at this moment. The status page does not say it of a device that lies; tests
+    /// The context with the command that `engine` works on at this moment. The status page does not say it of a device that lies; tests
     /// compare both.
     #[must_use]
     pub fn working_for(&self, engine: EngineIndex) -> Option<usize> {
@@ -307,7 +307,7 @@ impl Device {
     }
 
     /// Completions announced more than [`timing::LATE_TOLERANCE`] after their instant. In a run
-    /// whose results count, this is 0.
+    /// with results that count, this is 0.
     #[must_use]
     pub fn late_completions(&self) -> u32 {
         self.late_completions
@@ -317,7 +317,7 @@ impl Device {
 //--- Hearing
 
 impl Device {
-    /// Fills control and status page, and starts each ring behind what has retired: where memory is fresh, at zero.
+    /// Fills control and status page, and starts each ring behind the retired commands: where memory is fresh, at zero.
     fn introduce(&mut self, bus: &mut impl Bus) -> Result<(), BusError> {
         let Description { control, status, contexts, .. } = self.description;
         for context in 0..contexts.number() {
@@ -393,7 +393,7 @@ impl Device {
             }
             self.leave(engine, &aborted, bus);
         }
-        // What was rung for and not seen is lost, too.
+        // Commands that were rung for and not seen are lost, too.
         let Ring { next, .. } = ring;
         let last = if ring.takes(submitted) { submitted } else { ring.seen };
         for number in 0..outstanding(last, next) {
@@ -407,7 +407,7 @@ impl Device {
         let _ = bus.write_u32(status + status_seen(engine, context), submitted);
         let _ = bus.write_u32(status + status_retired(engine, context), submitted);
         let _ = bus.write_u32(control + control_reset_done(context, engine), request);
-        // As of completions; for what ran behind a gate that is shut the kernel may wait.
+        // As of completions; for commands that ran behind a shut gate the kernel may wait.
         let is_moderated = self.is_shared(context, bus) && !(has_run && self.is_shut(engine, bus));
         self.interrupt |= !is_moderated;
         self.kept_back |= is_moderated;
@@ -432,7 +432,7 @@ impl Device {
             return;
         }
         // Either it still stands there after all can know that it was seen, or nothing comes of it: its client changes its mind, and
-        // kicks again if it means what it stores now.
+        // kicks again if it means its present store.
         let seen = self.description.status + status_seen(engine, context);
         let _ = bus.write_u32(seen, submitted);
         bus.settle();
@@ -480,7 +480,7 @@ impl Device {
             rings.map(|(context, ring)| waiting(context, ring))
         };
         // The choice is made when the engine becomes free, or when the first command arrives;
-        // what arrives later is no part of it.
+        // later commands are no part of it.
         let Some(first) = heads().map(|head| head.arrival.0).min() else { return };
         let start = unit.free_at.max(first).max(if begins_late { now } else { 0 });
         let mut list = [Waiting { client: Client(0), arrival: Arrival(0) }; CONTEXTS];
@@ -514,7 +514,7 @@ impl Device {
         if !self.is_shut(engine, bus) {
             return true;
         }
-        // It was shut in between. Whoever did that may have seen this one, and waits for it.
+        // The gate was shut in between. The reader that shut it may have seen this command, and waits for it.
         let unit = &mut self.engines[engine.number()];
         unit.was_shut = true;
         unit.ended = unit.ended.wrapping_add(1);
@@ -576,7 +576,7 @@ impl Device {
         self.engines[engine.number()].running = Some(running);
     }
 
-    /// Takes the next command of a context's ring: what runs from `start` on, and until when if it is alone.
+    /// Takes the next command of a context's ring, which runs from `start` on, and computes its end if it runs alone.
     pub(crate) fn begin(
         &mut self,
         engine: EngineIndex,
@@ -650,7 +650,7 @@ impl Device {
         (ring.next != ring.seen).then_some(ring.arrivals[(ring.next % RING_ENTRIES) as usize])
     }
 
-    /// The command in a slot of a ring, and what is beside it; nothing, if that is no command.
+    /// The command in a slot of a ring, and the words beside it; nothing, if that is no command.
     fn decode(
         &self,
         bytes: &[u8; COMMAND_BYTES],
@@ -666,7 +666,7 @@ impl Device {
         Ok(Command::decode_with(bytes, &more).ok())
     }
 
-    /// Whether a launch can be: what it runs. `bad` is the fault if it asks for what its kernel does not do.
+    /// Computes the needs of a launch, if it is possible. `bad` is the fault if the kernel does not do such a launch.
     fn prepare(&mut self, launch: &Launch, context: usize, bad: Fault, bus: &mut impl Bus) -> Result<Launched, Fault> {
         let unknown = Fault { kind: FaultKind::NoKernel, address: launch.kernel.into() };
         let entry = find(self.kernels, launch.kernel).ok_or(unknown)?;
@@ -697,13 +697,13 @@ impl Device {
                 .of(launch.kernel, plan.class, launch.blocks)
                 .map_err(|Unmeasured| Fault { kind: FaultKind::NotMeasured, address: plan.class.into() })?,
         };
-        // What is being measured has a poll for each block.
+        // A launch that is being measured has a poll for each block.
         let of_block = said.map_or(u64::MAX, |said| said / u64::from(launch.blocks) / timing::INSTRUCTION);
         let instructions = usize::try_from(of_block).unwrap_or(usize::MAX).min(work::ENOUGH);
         Ok(Launched { entry, class: plan.class, first, instructions, said, ran: 0, longest: 0, block: 0 })
     }
 
-    /// The way that a copy takes: that of its first byte, if it comes from a peer. What faults takes any.
+    /// The way that a copy takes: that of its first byte, if it comes from a peer. A copy that faults takes any.
     fn way(&self, command: &Command, context: usize, bus: &mut impl Bus) -> Slowdown {
         let Operation::PeerCopy { source, .. } = command.operation else { return self.description.slowdown };
         let found =
@@ -720,7 +720,7 @@ impl Device {
         self.engines[engine.number()].running = Some(running);
     }
 
-    /// The same of this command, up to slice or block `available`; a block that is worked on after `late_from` takes too long.
+    /// Does a slice of work of this command, up to slice or block `available`; a block that is worked on after `late_from` takes too long.
     pub(crate) fn work_on(
         &mut self,
         running: &mut Running,
@@ -787,7 +787,7 @@ impl Device {
         self.tell(engine, &running, now, bus);
     }
 
-    /// The same of a command that runs no more.
+    /// Announces the end of a command that runs no more.
     pub(crate) fn tell(&mut self, engine: EngineIndex, running: &Running, now: u64, bus: &mut impl Bus) {
         let Description { control, .. } = self.description;
         let is_measured = running.launched.is_some_and(|launched| launched.said.is_none());
@@ -902,7 +902,7 @@ impl Device {
             .filter_map(|engine| Some((engine, self.engines[engine.number()].running.as_ref()?)))
     }
 
-    /// Of the engines whose command is `wanted`, the one that is due first.
+    /// The engine that is due first, of those with a command that is `wanted`.
     fn earliest(&self, wanted: impl Fn(&Running) -> bool) -> Option<EngineIndex> {
         let wanted = self.running().filter(|(_, running)| wanted(running));
         wanted.min_by_key(|(_, running)| running.due).map(|(engine, _)| engine)
@@ -941,7 +941,7 @@ impl Device {
         self.space(context, fence.address, bus)?.write_word(bus, fence.address, fence.value | error)
     }
 
-    /// What a context may touch now, or a fault about `address`.
+    /// The memory that a context may touch now, or a fault about `address`.
     fn space(&self, context: usize, address: u64, bus: &mut impl Bus) -> Result<Space, Fault> {
         if !self.is_valid(context, bus) {
             return Err(Fault { kind: FaultKind::ContextInvalid, address });

@@ -1,7 +1,7 @@
-//! Kernels on the device: what a launch needs is checked, and then a block after the other is run.
+//! Kernels on the device: the needs of a launch are checked, and then its blocks run one after the other.
 //!
 //! Code of a kernel's author is run by the bus ([`Bus::run`]), so that one that panics, fills its stack or does not end costs its own command.
-//! Here it is told what it may do, and its memory is made.
+//! Here it gets its limits and its memory.
 
 use core::cell::{Cell, RefCell};
 
@@ -11,14 +11,14 @@ use fusee_compute::{Access as Use, Entry, Plan};
 use crate::space::{Access, Fault, Space};
 use crate::{Bus, BusError};
 
-/// Code of a kernel's author, and what it may touch.
+/// Code of a kernel's author, and the memory that it may touch.
 #[derive(Clone, Copy)]
 pub struct Job {
     entry: &'static Entry,
     words: [u32; LAUNCH_WORDS],
     what: What,
     space: Space,
-    /// Which device runs it, and which of its jobs this is.
+    /// The device that runs the job, and the number of the job there.
     pub identity: (u64, u64),
 }
 
@@ -28,14 +28,14 @@ enum What {
     Block(u32),
 }
 
-/// What became of a job.
+/// The result of a job.
 #[derive(Clone, Copy, Debug)]
 pub enum Ran {
-    /// It said what its launch needs, unless that is none.
+    /// The job has computed the needs of its launch, unless that is none.
     Planned(Option<Plan>),
-    /// It did its block.
+    /// The job did its block.
     Done,
-    /// It goes on when it is run again.
+    /// The job goes on when it is run again.
     Unfinished,
 }
 

@@ -53,7 +53,7 @@ impl Peer {
     pub const NONE: Self = Self { memory: Window { base: 0, length: 0 }, slowdown: Slowdown::NEAR };
 }
 
-/// What went wrong, and at which device address.
+/// The kind of a fault, and its device address.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Fault {
     pub kind: FaultKind,
@@ -100,7 +100,7 @@ impl Space {
         Ok(entry.page + address % PAGE_BYTES)
     }
 
-    /// Which memory one byte is in.
+    /// The memory in which one byte lies.
     pub fn memory_of(&self, bus: &mut impl Bus, address: u64) -> Result<Memory, Fault> {
         Ok(self.entry(bus, address)?.memory)
     }

@@ -1,7 +1,8 @@
 //! An execution engine with SMs: commands of several contexts at once, as blocks that are preempted within microseconds.
 //!
-//! Which SM runs whose blocks, and when a block ends, is `fusee-spatial`'s business. Here a command becomes a grid of blocks, and the real work of each block is done once: after it was issued, and in the order of blocks, however they
-//! were preempted. So what comes out is what comes out of an engine without SMs.
+//! The assignment of blocks to SMs, and the ends of blocks, are the business of `fusee-spatial`. Here a command becomes a grid of blocks, and the
+//! real work of each block is done once: after it was issued, and in the order of blocks, however they were preempted. So the results are those of an
+//! engine without SMs.
 //!
 //! | Command | Becomes |
 //! |---|---|
@@ -10,7 +11,7 @@
 //!
 //! Nothing is known of registers and shared memory of a block: it is taken to need those of a whole SM, which is the most that a save can take. Commands of a context that has no lock
 //! ([`CONTEXT_SHARED`](fusee_accel_contract::CONTEXT_SHARED)) are best effort. All others have the key that the kernel says
-//! ([`control_key`]), if the device is one that looks at it; else one key, since their lock says who of them is next.
+//! ([`control_key`]), if the device is one that looks at it; else one key, since their lock orders them.
 //!
 //! # Invariants
 //!
@@ -31,7 +32,7 @@ use crate::Bus;
 use crate::device::{Device, Running};
 use crate::work::Progress;
 
-/// What SMs are made of. Large: it belongs into a static, or onto a heap.
+/// The state of all SMs. Large: it belongs into a static, or onto a heap.
 pub type Units = Engine<RealTime>;
 
 /// One SM, to be made as many as a device has when that is configured.
@@ -70,7 +71,7 @@ impl Sms {
 /// Where the SMs of a device are.
 #[derive(Default)]
 pub enum Equipment {
-    /// It has none.
+    /// The engine has no SMs.
     #[default]
     Nothing,
     /// Somewhere else.
@@ -101,10 +102,10 @@ impl Equipment {
     }
 }
 
-/// What contexts have under way.
+/// The work of contexts under way.
 pub(crate) struct Spatial {
     pub slots: [Slot; CONTEXTS],
-    /// Whose block has been worked on and has not ended, and since when.
+    /// The context with a block that has been worked on and has not ended, and the instant since when.
     working: Option<(usize, u64)>,
 }
 
@@ -151,7 +152,7 @@ impl Spatial {
 const ENGINE: EngineIndex = EngineIndex::Execution;
 const NEVER: u64 = u64::MAX;
 
-/// What the SMs tell of blocks and launches. The state of a preempted block is its number: its work was done when it was issued.
+/// The receiver of the SMs' events of blocks and launches. The state of a preempted block is its number: its work was done when it was issued.
 struct Slots<'a>(&'a mut [Slot; CONTEXTS]);
 
 impl Host for Slots<'_> {
@@ -201,7 +202,7 @@ impl Device {
         }
     }
 
-    /// Those whose commands are under way go by their keys of now, and what they have had so far is told.
+    /// Gives commands under way their present keys, and publishes the time that each context has occupied so far.
     fn hear_keys(&mut self, now: u64, bus: &mut impl Bus) {
         if !self.is_keyed() {
             return;
@@ -337,13 +338,13 @@ impl Device {
         let _ = bus.write_u64(status + status_busy(ENGINE), busy / sms);
     }
 
-    /// One of those whose commands are under way.
+    /// Publishes one of the contexts with commands under way.
     fn say_who_runs(&self, bus: &mut impl Bus) {
         let first = self.spatial.running().next().map_or(0, |(context, _)| context as u32 + 1);
         let _ = bus.write_u32(self.description.status + status_running(ENGINE), first);
     }
 
-    /// Clears what is counted of SMs.
+    /// Clears the counters of SMs.
     pub(crate) fn introduce_sms(&mut self, bus: &mut impl Bus) -> Result<(), crate::BusError> {
         for place in 0..4 * CONTEXTS as u64 {
             bus.write_u64(self.description.status + STATUS_SM_TIME + 8 * place, 0)?;
@@ -361,7 +362,7 @@ impl Device {
         let Some(mut running) = slot.running else { return };
         let (before, since) = (running.progress, self.spatial.working.filter(|(working, _)| *working == context));
         let since = since.map_or(now, |(_, since)| since);
-        // Of a block that takes too long nobody knows when it ought to have ended, but for how long it may be worked on.
+        // For a block that takes too long the due end is unknown, but not the time for which it may be worked on.
         let late_from = since.saturating_add(slot.grid.1).saturating_add(timing::LATE_TOLERANCE / 2);
         let limit = late_from.min(running.due.saturating_add(timing::LATE_TOLERANCE / 2));
         self.work_on(&mut running, ENGINE, (u64::from(slot.issued), limit), now, bus);

@@ -1,4 +1,4 @@
-//! How long blocks of kernels take: what they ran for, kept in the control page, and what a device takes for kernels whose author does not know.
+//! The times of kernels' blocks: measured ones, kept in the control page, and those that a device takes for kernels without a time by their author.
 
 use fusee_accel_contract::{
     CONTROL_KERNELS, KERNEL_BLOCK, KERNEL_BYTES, KERNEL_CLASS, KERNEL_IDENTITY, KERNEL_LAUNCHES, KERNEL_NAME,
@@ -8,7 +8,7 @@ use fusee_compute::{Entry, MEASURED};
 
 use crate::Bus;
 
-/// What a block takes of a kernel whose author does not know.
+/// The time of a block of a kernel without a time by its author.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(C)]
 pub struct BlockTime {
@@ -30,7 +30,7 @@ pub enum Times {
 }
 
 impl Times {
-    /// What blocks of such a launch take; `None`: that is to be measured.
+    /// The time of the blocks of such a launch; `None`: it is to be measured.
     ///
     /// # Errors
     /// If nothing was measured of it.
@@ -44,16 +44,16 @@ impl Times {
 /// Nothing was measured of a launch.
 pub(crate) struct Unmeasured;
 
-/// What a launch is, and for how long it ran.
+/// A launch, and the time for which it ran.
 #[derive(Clone, Copy)]
 pub(crate) struct Launched {
     pub entry: &'static Entry,
     pub class: u32,
     /// The number of its first job.
     pub first: u64,
-    /// What a block may execute.
+    /// Instructions that a block may execute.
     pub instructions: usize,
-    /// Nanoseconds that it takes by what is known; `None`: that is being measured.
+    /// The known time in nanoseconds; `None`: it is being measured.
     pub said: Option<u64>,
     /// Nanoseconds for which its blocks ran, the longest of them, and the one under way.
     pub ran: u64,
@@ -61,13 +61,13 @@ pub(crate) struct Launched {
     pub block: u64,
 }
 
-/// What was measured of the launches of a class.
+/// The measurements of the launches of a class.
 #[derive(Clone, Copy)]
 pub(crate) struct Measured {
     identity: u32,
     class: u32,
     launches: u32,
-    /// Of the launch that ran for the largest part of what it said.
+    /// The time of the launch that ran for the largest part of its declared time.
     ran: u64,
     said: Option<u64>,
     /// The longest block.
@@ -77,7 +77,8 @@ pub(crate) struct Measured {
 impl Measured {
     pub const NOTHING: Self = Self { identity: 0, class: 0, launches: 0, ran: 0, said: None, block: 0 };
 
-    /// Takes down what a launch that ended well ran for, here and for whoever reads the control page. What there is no room for is not taken down.
+    /// Takes down the time of a launch that ended well, here and for readers of the control page. A class for which there is no room is not taken
+    /// down.
     pub fn take_down(all: &mut [Self; KERNELS], launched: &Launched, control: u64, bus: &mut impl Bus) {
         let Launched { entry, class, ran, said, longest, .. } = *launched;
         let is_it = |one: &Self| one.launches == 0 || (one.identity, one.class) == (entry.identity, class);

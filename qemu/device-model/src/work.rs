@@ -1,4 +1,4 @@
-//! The real work of a copy, a slice at a time, whatever its length. It faults at the first page it may not touch, and then nothing more is done.
+//! The real work of a copy of any length, a slice at a time. It faults at the first page it may not touch, and then nothing more is done.
 
 use crate::Bus;
 use crate::space::{Fault, Space};

@@ -24,7 +24,7 @@ impl Clock {
         clock
     }
 
-    /// Whether time is what is executed. QEMU counts executed instructions as an event if, and only if, its time is made of them.
+    /// Whether time consists of executed instructions. QEMU counts executed instructions as an event if, and only if, its time is made of them.
     pub fn is_exact() -> bool {
         const INSTRUCTIONS: u64 = 8;
         let events: u64;

@@ -17,7 +17,7 @@ use crate::clock::Clock;
 use crate::memory::Memory;
 use crate::start;
 
-/// What the kernel tells the firmware, written by `tools/manifest`: the devices it plays.
+/// The kernel's message to the firmware, written by `tools/manifest`: the devices it plays.
 #[repr(C)]
 pub struct Blocks {
     /// How many of the blocks there are.
@@ -43,14 +43,15 @@ struct Block {
     preemptible: u32,
     /// For how many nanoseconds blocks on SMs run on before they are saved for another; [`DRAINS`]: to their end.
     drain: u32,
-    /// Times of kernels whose authors do not know: how many, or [`MEASURING`]; and the bytes from the beginning of [`Blocks`] to the first of them.
+    /// Times of kernels without a time by their authors: how many, or [`MEASURING`]; and the bytes from the beginning of [`Blocks`] to the first of
+    /// them.
     time_count: u64,
     times: u64,
     /// Number of contexts.
     contexts: u8,
-    /// 1 if it counts what each has.
+    /// 1 if the device counts the usage of each context.
     counters: u8,
-    /// Whose command is next: 0, the one that arrived first; 1, in turn; 2, by weights.
+    /// The choice of the next command: 0, the one that arrived first; 1, in turn; 2, by weights.
     arbiter: u8,
     /// SMs of the execution engine; 0: it has none. And [`KEYED`].
     sms: u8,
@@ -94,7 +95,7 @@ impl Blocks {
         count.and_then(|count| self.blocks.get(..count)).expect("the description has more devices than it can have")
     }
 
-    /// What the device in place `index` is told.
+    /// The description for the device in place `index`.
     fn description(&self, index: usize) -> Description {
         let block = &self.each()[index];
         let copy_engines = usize::try_from(block.copy_engines).ok().and_then(CopyEngines::from_number);
@@ -143,7 +144,7 @@ impl Block {
             return Times::Measuring;
         }
         let first = (&raw const *blocks).wrapping_byte_add(self.times as usize).cast::<BlockTime>();
-        // SAFETY: the packer puts so many there, aligned as `Blocks` is, in the page of the blocks, to which nobody writes.
+        // SAFETY: the packer puts so many there, aligned as `Blocks` is, in the page of the blocks, which is never written.
         Times::Known(unsafe { core::slice::from_raw_parts(first, self.time_count as usize) })
     }
 
@@ -183,7 +184,7 @@ pub fn run(blocks: &'static Blocks) -> ! {
         for (index, (device, block)) in devices.iter_mut().zip(blocks.each()).enumerate() {
             let actions = device.poll(now, memory.of_device(index));
             if actions.interrupt {
-                // SAFETY: a barrier changes no state: what the device wrote is there before anyone is told.
+                // SAFETY: a barrier changes no state: the device's writes are there before anyone is told.
                 unsafe { asm!("dsb sy", options(nostack, preserves_flags)) };
                 controller.set_pending(block.line());
             }
@@ -202,7 +203,7 @@ pub fn run(blocks: &'static Blocks) -> ! {
     }
 }
 
-/// Where the interrupt controller is: what is common to all CPUs, and what each has for itself.
+/// The addresses of the interrupt controller: of the part common to all CPUs, and of the part that each has for itself.
 fn places() -> (NonNull<u8>, NonNull<u8>) {
     let place = |at: u64| NonNull::new(at as *mut u8).expect("not at address zero");
     (place(board::DISTRIBUTOR), place(board::CPU_INTERFACE))
@@ -225,7 +226,7 @@ fn listen() {
     unsafe { controller::listen(distributor, cpu, start::cpu(), PRIVATE) };
 }
 
-/// Fetches all interrupts that are pending; whether one was another than the timer's. Whoever sleeps next looks at all devices before that.
+/// Fetches all interrupts that are pending; whether one was another than the timer's. A caller that sleeps next looks at all devices before that.
 pub fn drain() -> bool {
     let mut kicked = false;
     loop {

@@ -2,18 +2,19 @@
 //!
 //! Two things wake the CPU: a client's kick (a store to the interrupt translation page, which the kernel has
 //! routed here, or a software interrupt that the kernel sends for it) and the timer. It then lets each device look at the world, does what the device asks for, and
-//! sleeps again; it never spins. The kernel, which starts it, gives it the address of its `firmware::Blocks`.
+//! routed here, or a software interrupt that the kernel sends for it) and the timer. It then lets each device look at the world, takes the actions
+//! that the device asks for, and
 //!
-//! A firmware is a program with [`firmware!`], which names the kernels of its devices. What they do is done on stacks of their own, a slice at a
+//! A firmware is a program with [`firmware!`], which names the kernels of its devices. Their work is done on stacks of their own, a slice at a
 //! time (`worker`), so that a kernel that does not end, or fills its stack, or panics, keeps no device from anything.
 //!
 //! # Invariants
 //!
 //! 1. The target has no unaligned accesses, and `memory` makes none.
 //! 2. Interrupts stay masked but in kernels. They end a `wfi` all the same, and are fetched from the controller.
-//! 3. Nothing is left of a slice of a kernel but what its device keeps: registers and stack of one device are no other's.
+//! 3. Only the device keeps state of a kernel between slices: registers and stack of one device are no other's.
 //!
-//! Not here: what the device does (`qemu/device-model`), how kicks find us (`kernel/aarch64`).
+//! Not here: the work of a device (`qemu/device-model`), the way of kicks to this CPU (`kernel/aarch64`).
 #![cfg_attr(target_os = "none", no_std)]
 
 #[cfg(target_os = "none")]

@@ -10,16 +10,16 @@ use fusee_device_model::{Bus, BusError, Job, Ran};
 use crate::clock::Clock;
 use crate::{firmware, worker};
 
-/// How long a job runs before the devices look at the world again, nanoseconds, where time is what is executed. Longer than any turn of an emulated CPU,
-/// 50 us: QEMU ends the turn of a CPU that arms the timer that is next of all. The other turns then take as long as a shorter slice, which so
-/// ends before its job has executed anything, each time anew.
+/// The time that a job runs before the devices look at the world again, nanoseconds, where time is that of executed instructions. Longer than any
+/// turn of an emulated CPU, 50 us: QEMU ends the turn of a CPU that arms the timer that is next of all. The other turns then take as long as a
+/// shorter slice, which so ends before its job has executed anything, each time anew.
 const SLICE: u64 = 64_000;
-/// The same where it is not: an emulator that many wait for needs longer for the interrupt alone.
+/// The slice where time is the host's: an emulator that many wait for needs longer for the interrupt alone.
 const LOOSE_SLICE: u64 = 100_000;
 
 /// All memory of the board but this firmware.
 pub struct Memory {
-    /// What is not to be touched.
+    /// Memory that is not to be touched.
     own: Range<u64>,
     /// The device that uses it, and the clock by which its jobs run; in a job there is neither.
     device: Option<(usize, Clock)>,
@@ -35,7 +35,7 @@ impl Memory {
         Self { own, device: Some((0, clock)), spent: 0, kicked: false }
     }
 
-    /// The same for a job, in which no other is run.
+    /// Memory for a job, in which no other job is run.
     pub const fn of_job(own: Range<u64>) -> Self {
         Self { own, device: None, spent: 0, kicked: false }
     }
@@ -45,7 +45,7 @@ impl Memory {
         core::mem::take(&mut self.kicked)
     }
 
-    /// The same for a device.
+    /// Memory for a device.
     pub fn of_device(&mut self, device: usize) -> &mut Self {
         if let Some((place, _)) = &mut self.device {
             *place = device;
@@ -65,7 +65,7 @@ impl Memory {
     }
 }
 
-/// Orders what was read before against what follows.
+/// Orders earlier reads against later accesses.
 fn acquire() {
     // SAFETY: a barrier changes no state.
     unsafe { asm!("dmb ish", options(nostack, preserves_flags)) };
@@ -141,7 +141,7 @@ impl Bus for Memory {
 
     fn write_u32(&mut self, address: u64, value: u32) -> Result<(), BusError> {
         let target = self.at::<u32>(address, 4)?;
-        // What was read or written before must be complete before the word is seen.
+        // Earlier reads and writes must be complete before the word is seen.
         acquire();
         // SAFETY: memory that is not ours, aligned, by `at`.
         unsafe { target.write_volatile(value) };

@@ -22,7 +22,7 @@ global_asm!(
 _start:
     mov     x20, x0
     bl      fusee_drop_to_el1
-    // What a boot loader or the kernel's CPUs have in their caches of what is written here with caches off is dropped before and after.
+    // Caches of a boot loader or of the kernel's CPUs may hold memory that is written here with caches off. It is dropped from them before and after.
     bl      fusee_engine_forget
     adrp    x0, __bss_start
     add     x0, x0, :lo12:__bss_start
@@ -44,7 +44,7 @@ _start:
     mov     x0, x20
     b       engine_main
 
-    // Drops .bss, and of the stack above it what is in use before translation, from all caches. Uses x9 to x12.
+    // Drops .bss, and the part of the stack above it that is in use before translation, from all caches. Uses x9 to x12.
     .global fusee_engine_forget
 fusee_engine_forget:
     mrs     x9, ctr_el0
@@ -133,7 +133,7 @@ pub fn cpu() -> usize {
 }
 
 /// # Safety
-/// `blocks` is a `Blocks` that nobody writes to, or the CPU waited at a spin table, where it is told nothing.
+/// `blocks` is a `Blocks` that is never written, or the CPU waited at a spin table, where it is told nothing.
 #[unsafe(export_name = "engine_main")]
 unsafe extern "C" fn main(told: *const Blocks) -> ! {
     translation::start();
@@ -141,7 +141,7 @@ unsafe extern "C" fn main(told: *const Blocks) -> ! {
     let below = (own().start - translation::PAGE) as *const Blocks;
     let blocks = if matches!(board::START, Start::SpinTable(_)) { below } else { told };
     assert!(!blocks.is_null() && blocks.is_aligned(), "no device description");
-    // SAFETY: promised by our caller, who has it from the kernel.
+    // SAFETY: promised by our caller, which has it from the kernel.
     firmware::run(unsafe { &*blocks })
 }
 
@@ -153,7 +153,7 @@ fn console() -> Console {
 
 #[unsafe(export_name = "engine_exception")]
 extern "C" fn exception(syndrome: u64, at: u64, address: u64) -> ! {
-    // A console that fails leaves nobody to tell.
+    // A failure of the console cannot be reported.
     let _ = writeln!(console(), "\nengine core: exception {syndrome:#x} at {at:#x}, address {address:#x}");
     stop()
 }

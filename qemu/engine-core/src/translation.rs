@@ -1,7 +1,7 @@
-//! Translation of this CPU: every address is itself, and what nobody should touch is not there.
+//! Translation of this CPU: every address is itself, and addresses that are not to be touched are not mapped.
 //!
 //! All memory may be read and written, and nothing of it run but the firmware's text, which may not be written. Below each stack is a page that is not
-//! there. So what a kernel does wrong is an exception, and not a store into a neighbour's stack.
+//! there. So a wrong access of a kernel is an exception, and not a store into a neighbour's stack.
 
 use core::arch::asm;
 use core::cell::UnsafeCell;
@@ -59,7 +59,7 @@ pub fn start() {
     gibs[(gib / GIB) as usize] = blocks.as_ptr() as u64 | TABLE;
     let (attributes, size) = (0x00FF_u64, 25_u64 | 1 << 8 | 1 << 10 | 3 << 12 | 1 << 23 | 2 << 32);
     // SAFETY: the tables map every address to itself, so nothing that runs or is used moves; 39 bits of addresses, as the first table has.
-    // Caches are off: what is dropped from them is what others have left there.
+    // Caches are off: only lines that others have left there are dropped from them.
     unsafe {
         asm!(
             "dsb sy",

@@ -1,13 +1,13 @@
 //! Kernels as guests of this CPU: each device has a stack on which its job runs, a slice at a time.
 //!
-//! The loop of the firmware runs with the stack pointer of EL1, jobs with that of EL0, both at EL1. So an exception of a job, whatever its stack is
-//! like, is taken on the loop's stack, and is the end of a slice: an interrupt in the middle, of which the registers are kept; or the end of the job,
+//! The loop of the firmware runs with the stack pointer of EL1, jobs with that of EL0, both at EL1. So an exception of a job, with any stack,
+//! is taken on the loop's stack, and is the end of a slice: an interrupt in the middle, of which the registers are kept; or the end of the job,
 //! of its own will (`svc`) or not.
 //!
 //! # Invariants
 //!
 //! 1. Interrupts are open in a job and nowhere else.
-//! 2. A job that has ended or was followed by another is never entered again. What it left on its stack is nobody's: its values own nothing.
+//! 2. A job that has ended or was followed by another is never entered again. The values that it left on its stack own nothing.
 
 use core::arch::{asm, global_asm};
 use core::cell::UnsafeCell;
@@ -27,7 +27,7 @@ struct Frame {
     state: u64,
 }
 
-/// A device's stack, and what runs on it.
+/// A device's stack, and the job that runs on it.
 struct Worker {
     frame: Frame,
     /// None: nothing to go on with.
@@ -145,7 +145,7 @@ fusee_engine_begin:
 "#
 );
 
-/// What a slice ended with.
+/// The end of a slice.
 #[repr(C)]
 struct Slice {
     how: u64,
@@ -173,7 +173,7 @@ pub fn run(device: usize, job: &Job) -> Result<Ran, (FaultKind, u64)> {
         worker.frame.state = STATE;
     }
     let frame = &raw mut worker.frame;
-    // SAFETY: the frame is of a job that may be entered: new, or interrupted. It uses its stack, its worker, and what `Memory` gives.
+    // SAFETY: the frame is of a job that may be entered: new, or interrupted. It uses its stack, its worker, and the memory that `Memory` gives.
     let slice = unsafe { fusee_engine_enter(frame) };
     // SAFETY: as above: the job does not run.
     let worker = unsafe { &mut (*WORKERS.0.get())[device] };
@@ -210,6 +210,6 @@ pub fn is_job() -> bool {
 
 /// Ends the job in which this is called: it panicked, in this line.
 pub fn give_up(line: u32) -> ! {
-    // SAFETY: the exception is taken on the loop's stack, and what is on this one is never used again.
+    // SAFETY: the exception is taken on the loop's stack, and this one is never used again.
     unsafe { asm!("svc #0", in("x0") PANICKED, in("x1") u64::from(line), options(noreturn)) }
 }

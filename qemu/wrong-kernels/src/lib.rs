@@ -1,5 +1,4 @@
-//! A GPU kernel that does wrong in as many ways as a safe one can, for tests of what that costs others: nothing; and one whose author does not know how
-//! long it takes.
+//! A GPU kernel that does wrong in as many ways as a safe one can, for tests of the cost to others: nothing; and one without a time by its author.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -14,11 +13,11 @@ pub const KERNELS: &[Entry] = &table([Entry::of::<Wrong>(), Entry::of::<Rounds>(
 /// Elements of the view.
 pub const LENGTH: usize = 64;
 
-/// What it can do.
+/// The ways of this kernel.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(u8)]
 pub enum How {
-    /// What it should: each element becomes one more.
+    /// The right way: each element becomes one more.
     Right,
     /// Panics in its second block.
     Panics,
@@ -38,7 +37,7 @@ pub enum How {
     Endless,
     /// Takes ten times its time.
     Slow,
-    /// Panics as it is asked what it needs.
+    /// Panics as it computes its needs.
     PlanPanics,
     /// Does not end as it is asked.
     PlanEndless,
@@ -131,7 +130,7 @@ impl Kernel for Wrong {
 }
 
 arguments! {
-    /// Each number is multiplied as often as it says: how long that takes is a matter of what stands there, which its author does not know.
+    /// Multiplies each number as often as the number says: the time depends on the numbers, which its author does not know.
     pub struct Rounds {
         /// Numbers.
         pub length: u32,

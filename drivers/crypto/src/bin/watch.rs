@@ -1,4 +1,4 @@
-//! The second task of the crypto server: it hears the interrupt, and what the kernel asks of the device's driver, and passes both on.
+//! The second task of the crypto server: it receives interrupts, and requests of the kernel to the device's driver, and passes both on.
 //!
 //! Handles: notification "event" (to wait), which the device's line signals; notification "wake" (to signal), for which the server waits while the
 //! device works; endpoint "cipher" (to send).
@@ -32,7 +32,7 @@ fn main() {
         let deadline = if owes_message { now().now + AGAIN } else { Instant::NEVER };
         match event.wait(deadline) {
             Ok(bits) => {
-                // If the server is gone, nobody looks: the engine is taken back by its watchdog, and closed.
+                // If the server is gone, the watchdog takes the engine back and closes it.
                 let _ = wake.signal(bits);
                 owes_message |= bits & RESETS != 0;
             }

@@ -4,9 +4,10 @@
 //! word to the next; endpoint "guard" (call), "system" (shutdown). Parameters: "lives", in how many it lets the device write; "stream", the device's number.
 //!
 //! Each life has the device read its second page, fills the first with another value, and has the device write that. The next one looks whether the device was at work when it
-//! came to be, and waits for its end: then the first page must be what it was, and the guard must have seen that this access was refused, and nothing else. Marks of the last
-//! life: `log(1, n)`: how often the device was at work when its driver was killed; `log(2, 1)`: more often with a write than with a read; `log(3, n)`: how often the page was not as
-//! it was left; `log(4, n)`: how often the guard had seen what it should; `log(5, 1)`: the last life's own write reached the page.
+//! came to be, and waits for its end: then the first page must be unchanged, and the guard must have seen that this access was refused, and nothing
+//! else. Marks of the last life: `log(1, n)`: how often the device was at work when its driver was killed; `log(2, 1)`: more often with a write than
+//! with a read; `log(3, n)`: how often the page was not as it was left; `log(4, n)`: how often the guard had seen the expected refusal; `log(5, 1)`:
+//! the last life's own write reached the page.
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![forbid(unsafe_code)]
 
@@ -18,8 +19,8 @@ fusee::entry!(main);
 const PAGE: usize = 4096;
 const LEFT: u8 = 0xa5;
 const SENT: u8 = 0x3c;
-/// Words of the notes: what the device was last told to do; how often it was to write, or to read, when its driver was killed; how often the page had changed; how often
-/// the guard had seen what it should.
+/// Words of the notes: the last command of the device; how often it was to write, or to read, when its driver was killed; how often the page had
+/// changed; how often the guard had seen the expected refusal.
 const TOLD: usize = 0;
 const COUNTS: [usize; 4] = [8, 16, 24, 32];
 const WRITE: u64 = 1;

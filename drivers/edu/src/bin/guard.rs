@@ -1,4 +1,4 @@
-//! Reads what an SMMU refused, and answers whether that is what was to be expected.
+//! Reads the accesses that an SMMU refused, and answers whether they are the expected ones.
 //!
 //! Handles: region "faults" (read), the page of DMA faults; interrupt "line" (acknowledge), endpoint "expected" (receive).
 //!
@@ -6,7 +6,7 @@
 //! |---|---|
 //! | stream, address, bytes, one for a write | how many faults there were since the last answer, all of this device, at these addresses and of this kind; zero if there was any other |
 //!
-//! A device may end an access at the first page that it is refused, or try each. What was not expected it logs: device, address.
+//! A device may end an access at the first page that it is refused, or try each. An unexpected access is logged: device, address.
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![forbid(unsafe_code)]
 

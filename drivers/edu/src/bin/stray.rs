@@ -1,10 +1,10 @@
-//! A driver that tells its device to copy from and to memory that is not its own, and looks what came of it.
+//! A driver that tells its device to copy from and to memory that is not its own, and checks the results.
 //!
 //! Handles: those of the driver (`edu_driver`); region "own" (read write physical) of two pages, which the device reaches; endpoint "guard" (call), "system" (shutdown).
 //! Parameters: "strays", how many; "stream", the device's number; "place.0", "pages.0" and so on, memory and devices of others.
 //!
-//! Marks: `log(1, n)`: strays that the guard saw, each as it was meant; `log(2, n)`: copies of the device's buffer that held what others have; `log(3, 1)`: what is its own it
-//! reaches.
+//! Marks: `log(1, n)`: strays that the guard saw, each as it was meant; `log(2, n)`: copies of the device's buffer with contents of others; `log(3,
+//! 1)`: its own pages it reaches.
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![forbid(unsafe_code)]
 
@@ -15,7 +15,7 @@ fusee::entry!(main);
 
 const PAGE: u64 = 4096;
 const OWN: u8 = 0x5a;
-/// What is not ours is looked for in the device after so many strays.
+/// After so many strays the device is searched for contents of other tasks.
 const LOOKS: u64 = 10;
 const PLACES: [(&str, &str); 8] = [
     ("place.0", "pages.0"),
@@ -79,7 +79,7 @@ fn is_refused(guard: &Endpoint, stream: u64, address: u64, bytes: u64, way: Way)
     guard.call(words, Instant::NEVER).expect("the guard answers")[0] != 0
 }
 
-/// Memory of somebody else, or none, and how much of it: also what begins right behind our own, and what ends right before.
+/// Memory of another task, or none, and its length: also memory right behind our own, and right before.
 fn somewhere(environment: &Environment, own: &Region, numbers: &mut Numbers) -> (u64, u64) {
     let bytes = [1, 8, 64, BUFFER][numbers.below(4) as usize];
     match numbers.below(12) {

@@ -1,9 +1,9 @@
-//! What the driver of a Cortex-R5F and its firmware agree on ([`mailbox`]), and what a client's commands may reach ([`Space`]).
+//! The interface of the driver of a Cortex-R5F and its firmware ([`mailbox`]), and the memory that a client's commands may reach ([`Space`]).
 //!
-//! A client of this device writes the commands of `accel/contract`, whose addresses are device addresses. Nothing between the processor and memory
-//! translates, and the DMA controller has no such thing either. So the driver does: it reads a command once, asks the kernel that it launches what it
-//! needs, replaces each address by the physical one, and hands on what it has checked. Neither processor nor controller is ever told an address that
-//! the driver has not made. The kernels are those of `accel/library`, which both have.
+//! A client of this device writes the commands of `accel/contract` with device addresses. Nothing between the processor and memory
+//! translates, and the DMA controller has no such thing either. So the driver does: it reads a command once, asks the kernel that it launches for its
+//! operands, replaces each address by the physical one, and hands on the checked command. Neither processor nor controller is ever told an address
+//! that the driver has not made. The kernels are those of `accel/library`, which both have.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -25,7 +25,7 @@ pub struct Window {
     pub bytes: u64,
 }
 
-/// What one client's operands may be in.
+/// The memory of one client's operands.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Space {
     /// Its buffer in system memory, at device address `BUFFER_BASE`.
@@ -34,7 +34,7 @@ pub struct Space {
     pub local: Window,
 }
 
-/// What an engine of this device can be told to do. All addresses are physical.
+/// An operation of an engine of this device. All addresses are physical.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Work {
     /// For the processor.
@@ -55,7 +55,7 @@ pub enum Work {
 pub struct Refused;
 
 impl Space {
-    /// What `engine` of a device with these `copies` does for `command`.
+    /// Translates `command` for `engine` of a device with these `copies`.
     ///
     /// # Errors
     /// [`Refused`].
@@ -150,7 +150,7 @@ mod tests {
         (0_usize..3).prop_map(|number| CopyEngines::from_number(number).unwrap())
     }
 
-    /// Near both ends of what a client has, and anywhere.
+    /// Addresses near both ends of a client's memory, and anywhere.
     fn address() -> impl Strategy<Value = u64> {
         let near = |base: u64| (base - 4096..base + 12_288).prop_map(|address| address & !7);
         prop_oneof![4 => near(BUFFER_BASE), 4 => near(LOCAL_BASE), 1 => any::<u64>().prop_map(|address| address & !7)]
@@ -184,7 +184,7 @@ mod tests {
         )
     }
 
-    /// What a piece of work touches: first addresses and bytes.
+    /// The memory that a piece of work touches: first addresses and bytes.
     fn touched(work: &Work) -> Vec<(u64, u64)> {
         match *work {
             Work::Copy { source, destination, bytes } => [source, destination].map(|at| (at, bytes.into())).to_vec(),
@@ -203,7 +203,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever a client writes.
+        /// Commands of any content.
         #[test]
         fn nothing_is_touched_but_what_the_client_has(operation in operation(), engine in engine(), copies in copies()) {
             let command = Command { operation, fence: None };

@@ -6,15 +6,15 @@ use core::ptr::{with_exposed_provenance, with_exposed_provenance_mut};
 /// Reads the word at `address`.
 pub fn read_word(address: usize) -> u32 {
     // SAFETY: a volatile read demands an aligned, readable address that is none of this program's own variables. All memory is
-    // readable, callers read at multiples of four; the mailbox is beyond what the linker script gives the program, and so is what the driver
-    // has made an address of.
+    // readable, callers read at multiples of four; the mailbox is beyond the part that the linker script gives the program, and so is all memory that
+    // the driver has made an address of.
     unsafe { with_exposed_provenance::<u32>(address).read_volatile() }
 }
 
 /// Writes the word at `address`.
 pub fn write_word(address: usize, value: u32) {
-    // SAFETY: as in `read_word`, and nobody's variables: what clients have is shared with us. The other word outside the mailbox that we
-    // write is a register, whose address the driver gives.
+    // SAFETY: as in `read_word`, and no program's variables: memory of clients is shared with us. The other word outside the mailbox that we
+    // write is a register at an address that the driver gives.
     unsafe { with_exposed_provenance_mut::<u32>(address).write_volatile(value) }
 }
 

@@ -1,4 +1,4 @@
-//! What the processor can do.
+//! Operations of the processor.
 
 use core::arch::asm;
 
@@ -21,7 +21,7 @@ impl Memory for Physical {
     }
 }
 
-/// Does `operation`, whose addresses are physical; `None` if this firmware does not know it.
+/// Does `operation`, which has physical addresses; `None` if this firmware does not know it.
 ///
 /// Called once after each reset.
 pub fn run(operation: &Operation) -> Option<()> {

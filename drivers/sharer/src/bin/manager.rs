@@ -1,16 +1,17 @@
-//! The manager of a group: decides by a policy of `fusee_sharing` who of the group is let in, while the engine's sharer decides what the group gets.
+//! The manager of a group: a policy of `fusee_sharing` decides which members are let in, while the engine's sharer decides on the part of the group.
 //!
 //! The manifest leaves a group to it with `within = "manager"`. Handles: endpoint "requests" (call) of the sharer, region "usage" (read), which the sharer writes.
 //! It needs a stack of 32 KiB.
 //!
 //! | Parameter | Unit | Without it |
 //! |---|---|---|
-//! | `policy` | as the sharer's; 5 goes by what the sharer has booked, 3 and 4 take samples of their own and err by what other groups do meanwhile ([`fusee_sharing::level`]) | 5 |
+//! | `policy` | as the sharer's; 5 goes by the sharer's bookings, 3 and 4 take samples of their own and err by the use of other groups meanwhile ([`fusee_sharing::level`]) | 5 |
 //! | `poll_us`, `slice_us`, `sample_us`, `sample_most_us`, `sample_poll_us` | microseconds | [`Parameters::DEFAULT`](fusee_sharing::Parameters::DEFAULT) |
 //!
-//! It looks at the page each `sample_poll_us` to `poll_us`, and asks the sharer when somebody else is to be let in. While nobody of the group wants the engine all are let in.
-//! By policy 5 its intervals, which are 10 samples long for two members, should be no shorter than the sharer's, by which that books: else it sees nothing in one interval and twice as much in the next.
-//! All its members have the same weight. If it dies, its last word stands.
+//! It looks at the page each `sample_poll_us` to `poll_us`, and asks the sharer when another member is to be let in. While no member of the group
+//! wants the engine all are let in. By policy 5 its intervals, which are 10 samples long for two members, should be no shorter than the sharer's, by
+//! which that books: else it sees nothing in one interval and twice as much in the next. All its members have the same weight. If it dies, its last
+//! word stands.
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![forbid(unsafe_code)]
 
@@ -24,7 +25,7 @@ use sharer::setup::Setup;
 
 fusee::entry!(main);
 
-/// What the names of groups begin with, among the parameters.
+/// The beginning of the names of groups, among the parameters.
 const GROUP: &str = "group.";
 
 fn main() {
@@ -81,7 +82,7 @@ fn given(environment: &Environment) -> impl Iterator<Item = (&'static str, u64)>
     all.filter(|(name, _)| !name.starts_with(GROUP)).chain([("policy", 5)])
 }
 
-/// What the sharer shows now, once it shows something.
+/// The sharer's page of usage, once it shows something.
 fn picture(page: &UsagePage, wait: Nanoseconds) -> Picture {
     loop {
         match page.picture() {

@@ -1,12 +1,12 @@
-//! How records of the trace go over a serial line: what the task `stream` writes, and `cargo xtask trace --stream` reads.
+//! The format of the trace's records on a serial line: the task `stream` writes it, and `cargo xtask trace --stream` reads it.
 //!
 //! A frame holds records of one CPU, one after the other. It is a [`Header`], the records, and a CRC-32 (ISO-HDLC, little endian) of both, in COBS,
 //! and ends with a zero byte: a reader that comes late, or missed a byte, goes on with the next frame. All numbers are variable in length
 //! (`postcard`); of a record's time and number only the difference to the record before it is sent, and to zero in each frame's first. So a record takes
 //! some twelve bytes of its 32.
 //!
-//! Each frame says what number its first record has among those of its CPU, and how many each CPU has written. So what is missing is known
-//! to the record, whether it was overwritten before it was sent, spoilt on its way, or not sent when the line was closed.
+//! Each frame has the number of its first record among those of its CPU, and the number of records that each CPU has written. So missing records are
+//! known one by one, whether they were overwritten before they were sent, spoilt on their way, or not sent when the line was closed.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -14,7 +14,7 @@ use crc::{CRC_32_ISO_HDLC, Crc, Table};
 use fusee_abi::trace::Record;
 use serde::{Deserialize, Serialize};
 
-/// What the frames of this version begin with.
+/// The first byte of frames of this version.
 pub const VERSION: u8 = 1;
 /// Records of a frame, at most.
 pub const RECORDS: usize = 24;
@@ -36,7 +36,7 @@ const BODY_BYTES: usize = HEADER_BYTES + RECORDS * RECORD_BYTES;
 /// A table of sixteen entries: small, on the side of the sender.
 static CRC: Crc<u32, Table<1>> = Crc::<u32, Table<1>>::new(&CRC_32_ISO_HDLC);
 
-/// What is said of the records of a frame.
+/// The description of the records of a frame.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Header {
     /// The CPU that has written them.
@@ -58,7 +58,7 @@ pub enum FrameError {
     Spoilt,
     /// A frame of another version, which is named.
     Version(u8),
-    /// What it says makes no sense.
+    /// The header makes no sense.
     Senseless,
 }
 
@@ -132,7 +132,7 @@ fn put<T: Serialize>(body: &mut [u8], filled: &mut usize, value: &T) -> Option<(
     Some(())
 }
 
-/// Decodes a frame, without the zero at its end; what it had is gone then. Each record is given to `keep`, if all of the frame is good.
+/// Decodes a frame, without the zero at its end, which destroys its content. Each record is given to `keep`, if all of the frame is good.
 ///
 /// # Errors
 /// [`FrameError`], and no record was given to `keep`.

@@ -1,5 +1,5 @@
 #![allow(missing_docs)]
-//! Devices with more contexts or fewer, whose command runs next, what a change of context costs, and what the device counts of each.
+//! Devices with more contexts or fewer: the choice of the next command, the cost of a change of context, and the device's counters for each.
 
 use crate::rig::{DESCRIPTION, Rig};
 use fusee_accel_contract::*;
@@ -40,7 +40,7 @@ fn counted(rig: &mut Rig, context: usize) -> [u64; 2] {
     [number(rig, at), number(rig, at + 8)]
 }
 
-/// The contexts whose commands run, in order, until none is left; and when the last one ended.
+/// The contexts in the order of their commands, until none is left; and the end of the last one.
 fn order(rig: &mut Rig) -> (Vec<usize>, u64) {
     let (mut order, mut now, mut retired) = (Vec::new(), 0, [0; CONTEXTS]);
     loop {
@@ -139,7 +139,7 @@ fn a_device_counts_nothing_unless_it_is_said_to() {
     }
 }
 
-/// What one client does at one instant.
+/// The action of one client at one instant.
 #[derive(Clone, Copy, Debug)]
 struct Deed {
     after: u64,
@@ -160,7 +160,8 @@ fn deeds() -> impl Strategy<Value = Vec<Deed>> {
 }
 
 proptest! {
-    /// The counters against a clock that looks every microsecond whose command runs and who has commands. Context 4 is no shared one.
+    /// The counters against a clock that looks every microsecond at the running command and at the contexts with commands. Context 4 is no shared
+    /// one.
     #[test]
     fn what_is_counted_is_what_a_clock_sees(deeds in deeds(), switch in 0_u64..3, rule in 0_usize..3) {
         let arbiter = [Arbiter::ARRIVAL, Arbiter::ROUND_ROBIN, Arbiter::weighted([2; 16])][rule];

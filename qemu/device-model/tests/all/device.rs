@@ -196,7 +196,7 @@ fn a_late_poll_does_not_delay_the_next_command() {
     rig.submit(EngineIndex::Execution, 1, BURN, 1);
     let _ = rig.poll(0);
     assert_eq!(rig.poll(MILLISECOND + 7).next, Some(2 * MILLISECOND));
-    // What arrives after the engine became free starts when it arrives.
+    // A command that arrives after the engine became free starts when it arrives.
     let _ = rig.poll(2 * MILLISECOND);
     rig.submit(EngineIndex::Execution, 1, BURN, 2);
     assert_eq!(rig.poll(3 * MILLISECOND).next, Some(4 * MILLISECOND));
@@ -321,7 +321,7 @@ fn a_reset_takes_the_engine_from_whoever_holds_it() {
     assert_eq!(busy, Ok(4 * MILLISECOND));
 }
 
-/// Each way to misbehave is that of one context: what it does to the other's commands is to let them wait.
+/// Each misbehaviour belongs to one context: its only effect on the other's commands is that they wait.
 #[test]
 fn a_device_misbehaves_on_request_and_for_one_context_only() {
     let both = |wrong: u32| {
@@ -416,7 +416,7 @@ fn any_bytes() -> impl Strategy<Value = [u8; 64]> {
     })]
 }
 
-/// What a table may say about a page: anything at all, as often as not something sensible.
+/// An entry of a table for a page: anything at all, as often as not something sensible.
 fn any_entry() -> impl Strategy<Value = u64> {
     let sensible = (0_u64..32, any::<bool>(), any::<bool>()).prop_map(|(page, is_local, writable)| {
         let base = if is_local { DESCRIPTION.local.base } else { DESCRIPTION.system.base + 0x8_0000 };
@@ -501,8 +501,8 @@ proptest! {
         prop_assert_eq!(rig.bytes(system(2, SYSTEM + 0x8000), 0x2000), &data[..]);
     }
 
-    /// The oracle is a queue that a child could keep: whoever came first goes first, each
-    /// takes as long as it says, nobody starts before it came.
+    /// The oracle is a queue that a child could keep: first come, first served, each
+    /// takes its declared time, and none starts before it came.
     #[test]
     fn commands_end_when_a_simple_queue_says(
         gaps in prop::collection::vec((0..3 * MILLISECOND, timing::SETUP..4 * MILLISECOND, 1_usize..=2), 1..16),
@@ -543,7 +543,7 @@ proptest! {
         rig.ring(EngineIndex::Execution, 1, start);
         let retired = DESCRIPTION.status + status_retired(EngineIndex::Execution, 1);
         prop_assert_eq!(rig.ram.write_u32(retired, start), Ok(()));
-        // A device that starts now goes on there, with what was rung before it started, too.
+        // A device that starts now goes on there, with the commands rung before it started, too.
         *rig.device = Device::EMPTY;
         for fence in 0..count {
             if fence == early {

@@ -1,5 +1,5 @@
 #![allow(missing_docs)]
-//! The gate of an engine, in every order of what the kernel and the device do: the kernel shuts it after each access of the device, and looks
+//! The gate of an engine, in every order of accesses by the kernel and the device: the kernel shuts it after each access of the device, and looks
 //! whether the engine is idle after each later one.
 
 use crate::rig::{DESCRIPTION, Ram, Rig, Watched};
@@ -18,7 +18,7 @@ fn word(ram: &mut Ram, address: u64) -> u32 {
     ram.read_u32(address).unwrap()
 }
 
-/// What the kernel reads in one access.
+/// The kernel's read in one access.
 fn is_idle(ram: &mut Ram) -> bool {
     let both = ram.read_u64(DESCRIPTION.status + status_ended(ENGINE)).unwrap();
     both as u32 == (both >> 32) as u32
@@ -43,13 +43,13 @@ fn rig() -> Rig {
     rig
 }
 
-/// What became of a kernel that shuts the gate and looks at these accesses of the device.
+/// The result for a kernel that shuts the gate and looks at these accesses of the device.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Ending {
     /// The device had ended all by then.
     TooLate,
     Idle,
-    /// It was interrupted when the engine became idle.
+    /// The kernel was interrupted when the engine became idle.
     Waited,
 }
 
@@ -137,7 +137,7 @@ fn an_engine_behind_a_shut_gate_is_idle_when_it_is_said_to_be_and_whoever_waits_
     assert!(idle > 1_000 && waited > 1_000);
 }
 
-/// Shared commands that end while nobody waits for the engine interrupt once in a quarter of a millisecond; what a holder does interrupts at once.
+/// Shared commands that end while no task waits for the engine interrupt once in a quarter of a millisecond; commands of a holder interrupt at once.
 #[test]
 fn completions_of_shared_contexts_are_announced_together() {
     let mut rig = rig();

@@ -11,11 +11,11 @@ const MICROSECOND: u64 = 1_000;
 /// From the grant to the instant at which the kernel takes an engine away.
 const WATCHDOG: u64 = 2_000 * MICROSECOND;
 const VICTIM: usize = 3;
-/// What the victim has done on the engine that it shares with the hostile clients, and on one that it has for itself.
+/// The victim's work on the engine that it shares with the hostile clients, and on one that it has for itself.
 const WORK: u64 = 100 * MICROSECOND;
 const ELSEWHERE: u64 = 700 * MICROSECOND;
 
-/// What a client stores to its doorbell.
+/// A client's store to its doorbell.
 #[derive(Clone, Copy, Debug)]
 enum Count {
     /// So many more than it finds there, or fewer.
@@ -31,7 +31,7 @@ enum Deed {
     Store(Count),
     /// The device looks.
     Kick,
-    /// The same, and the store comes after so many accesses of the device.
+    /// A store like the one above, after so many accesses of the device.
     StoreWhileItLooks(usize, Count),
     Wait(u64),
 }
@@ -41,7 +41,7 @@ enum Deed {
 struct Hold {
     context: usize,
     deeds: Vec<Deed>,
-    /// What it stores at last, and after how many accesses of a device that looks meanwhile, if one does. Then it releases.
+    /// The last store, and the number of accesses of a device before it, if one looks meanwhile. Then the client releases.
     last: (Option<Count>, Option<usize>),
 }
 
@@ -150,7 +150,7 @@ impl World {
         }
     }
 
-    /// Time passes until `end`, or until the hostile client's engine is found idle, if somebody waits for that.
+    /// Time passes until `end`, or until the hostile client's engine is found idle, if a task waits for that.
     fn pass(&mut self, end: u64, draining: Option<usize>) {
         while draining.is_none_or(|context| !self.rig.is_idle(self.engine, context)) {
             let Some(next) = self.next.filter(|next| *next <= end) else {
@@ -192,7 +192,7 @@ impl World {
             None => release(&mut self.rig.ram),
         }
         if idle {
-            // From here on the kernel relies on it, whatever comes.
+            // From here on the kernel relies on it.
             self.kick();
             assert_eq!(self.rig.device.working_for(engine), None, "an engine that was said to be idle works");
             assert!(self.rig.is_idle(engine, context), "a command begins without a holder");
@@ -268,7 +268,7 @@ fn a_count_that_is_taken_back_has_been_seen_or_is_nothing() {
     assert!(nothing > 0 && seen > 0);
 }
 
-/// Where the device has not looked, nothing is lost that was not rung for, and a reset tells the client what was.
+/// Where the device has not looked, only commands that were rung for are lost, and a reset tells the client which.
 #[test]
 fn a_command_that_the_device_never_saw_fails_with_the_reset() {
     let mut rig = Rig::new();

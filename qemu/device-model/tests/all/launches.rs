@@ -1,4 +1,4 @@
-//! Kernels on the device: what they compute, against the same kernels as plain functions on a private copy of all memory; and what becomes of launches
+//! Kernels on the device: their results, against the same kernels as plain functions on a private copy of all memory; and the results of launches
 //! that are wrong in every way that a client or an author of kernels can think of.
 
 use std::ops::Range;
@@ -176,7 +176,7 @@ fn launch<K: Kernel>(kernel: &K, addresses: &[u32]) -> Launch {
     Launch { kernel: identity::<K>(), first: 0, blocks: kernel.blocks(), words: words(kernel, addresses) }
 }
 
-//--- A device whose memory is watched, and in which kernels do no more than fail
+// --- A device with memory that is watched, and in which kernels do no more than fail
 
 struct Watched {
     bytes: Vec<u8>,
@@ -231,7 +231,7 @@ struct World {
     ram: Watched,
     now: u64,
     submitted: u32,
-    /// What each page of the context's addresses is.
+    /// The entries of the context's pages.
     pages: Vec<Option<TableEntry>>,
 }
 
@@ -296,7 +296,7 @@ impl World {
         (fault, address, self.now - started)
     }
 
-    /// The physical address of a byte, or what is wrong with it.
+    /// The physical address of a byte, or its fault.
     fn translate(&self, address: u64, writes: bool) -> Result<u64, FaultKind> {
         let entry = self.pages.get(table_index(address) as usize).copied().flatten().ok_or(FaultKind::NotMapped)?;
         if entry.memory != Memory::Local {
@@ -317,10 +317,10 @@ impl World {
 /// Address, bytes, size of an element, whether it is read, whether it is written.
 type Needed = (u64, usize, u64, bool, bool);
 
-/// Does what a launch does, to copies of its views.
+/// A function that does the work of a launch, on copies of its views.
 type Act = dyn Fn(&mut [Vec<u8>]);
 
-/// What a launch of a kernel needs and does, written once more.
+/// The needs and the work of a kernel's launch, written once more.
 struct Expected {
     views: Vec<Needed>,
     act: Box<Act>,
@@ -406,7 +406,7 @@ impl Chance {
         self.below(times) == 0
     }
 
-    /// An address of a view: within what is mapped, but for once in a while, and aligned but for once in a while.
+    /// An address of a view: within mapped pages, but for once in a while, and aligned but for once in a while.
     fn address(&mut self) -> u32 {
         let within = LOCAL + self.below(64 * PAGE_BYTES - 4096);
         let address = if self.once_in(40) { self.below(1 << 22) } else { within };
@@ -414,7 +414,7 @@ impl Chance {
     }
 }
 
-/// A random launch, and what is to come of it: nothing, if its words or blocks are none that the kernel takes.
+/// A random launch, and its expected result: nothing, if its words or blocks are none that the kernel takes.
 fn any_launch(chance: &mut Chance) -> (Launch, Option<Expected>, bool) {
     let address = [(); 4].map(|()| chance.address());
     let cut = |chance: &mut Chance, mut launch: Launch| {
@@ -461,7 +461,7 @@ fn any_launch(chance: &mut Chance) -> (Launch, Option<Expected>, bool) {
     }
 }
 
-/// What pages are to the device changes between launches.
+/// The entries of pages change between launches.
 fn remap(world: &mut World, chance: &mut Chance) {
     let page = chance.below(64);
     let at = LOCAL + page * PAGE_BYTES;
@@ -495,7 +495,7 @@ fn random_launches(count: u32, (seed, first): (u64, u64)) -> (u32, Vec<(FaultKin
             remap(&mut world, &mut chance);
         }
         let (launch, expected, is_known) = any_launch(&mut chance);
-        // What may be wrong with it.
+        // The possible faults.
         let mut wrong = Vec::new();
         let mut pages = vec![0, 1, ((ring_page(CONTEXT) - BASE) / PAGE_BYTES) as usize];
         match &expected {
@@ -623,7 +623,8 @@ fn views_that_no_memory_holds_and_times_that_no_clock_reaches_are_refused_or_end
     assert_eq!((fault, took > u64::MAX / 2), (None, true));
 }
 
-/// Asked what it needs, a kernel is interrupted: by its own length where time is what is executed, by the host elsewhere.
+/// A kernel that computes the needs of its launch is interrupted: by its own length where time consists of executed instructions, by the host
+/// elsewhere.
 #[test]
 fn a_kernel_that_does_not_say_what_it_needs_is_given_up_after_a_time_of_its_own_and_not_of_the_hosts() {
     let many = launch(&Many { a: 1, b: 2, c: 3, d: 4, e: 5, f: 6, g: 7, h: 8, i: 9, j: 10, k: 11 }, &[LOCAL as u32]);
@@ -636,7 +637,7 @@ fn a_kernel_that_does_not_say_what_it_needs_is_given_up_after_a_time_of_its_own_
     }
 }
 
-//--- Times that nobody knows
+// --- Times that are not known
 
 #[test]
 fn a_launch_takes_what_was_measured_of_its_class_and_one_of_which_nothing_was_is_refused() {
@@ -663,7 +664,7 @@ fn row(world: &mut World, place: u64) -> (u32, u32, u64, String) {
 fn while_times_are_measured_a_launch_ends_with_its_blocks_and_the_longest_of_each_class_is_kept() {
     let mut world = World::with(Times::Measuring, true);
     let search = |length| launch(&Search { length, seed: 5 }, &[LOCAL as u32]);
-    // It is asked what it needs first, 100 ns; then its blocks take 200, 300 and 400.
+    // The kernel computes its needs first, 100 ns; then its blocks take 200, 300 and 400.
     assert_eq!(world.launch(search(64)), (None, 0, timing::EXECUTION_SETUP));
     assert_eq!(row(&mut world, 0), (1, 64, 400, "search".into()));
     // A kernel that says its time has it, and no class.
@@ -686,7 +687,7 @@ fn while_times_are_measured_a_launch_ends_with_its_blocks_and_the_longest_of_eac
     );
 }
 
-/// What is beside a command, and is not there, is words of zero: no arguments of this kernel, but of others.
+/// Missing words beside a command are words of zero: no arguments of this kernel, but of others.
 #[test]
 fn words_beside_a_command_are_those_of_its_slot() {
     let mut world = World::new();

@@ -1,5 +1,5 @@
 #![allow(missing_docs)]
-//! Launches of two contexts, block by block in turn: what comes out is what comes out at once.
+//! Launches of two contexts, block by block in turn: the results are those of launches at once.
 
 use crate::rig::{DESCRIPTION, LOCAL, Rig, launch, local, noise};
 use fusee_accel_contract::{
@@ -21,7 +21,7 @@ fn rig(preemptible: bool) -> Rig {
     rig
 }
 
-/// What is not finished of a transform.
+/// The unfinished part of a transform.
 const UNFINISHED: u64 = LOCAL + 0xC000;
 const TRANSFORM: Transform = Transform { points: 512 };
 
@@ -53,7 +53,7 @@ fn blocks_of_two_contexts_in_turn_write_what_each_would_at_once() {
     whole.run(0);
     let (mut now, mut commands) = (0, 0);
     for block in work().into_iter().flat_map(blocks) {
-        // The second context does the same, and a transform at once in between, which has no part in what is unfinished.
+        // The second context does the same, and a transform at once in between, which has no part in the unfinished one.
         let other = launch(&Transform { points: 128 }, &[LOCAL, LOCAL + 0xE000, LOCAL + 0xD000]);
         for (context, operation) in [(1, block), (2, other), (2, block)] {
             cut.submit(EXECUTION, context, operation, 0);
@@ -85,7 +85,7 @@ fn what_is_unfinished_is_its_clients_and_survives_the_reset_of_anothers_operatio
     rig.run(0);
     rig.submit(EXECUTION, 1, Operation::Burn { time: u64::MAX }, 2);
     let _ = rig.poll(4_000_000);
-    // The driver does not know whose command it is that does not end.
+    // The driver does not know the context of the command that does not end.
     for context in [1, 2] {
         rig.ram.write_u32(DESCRIPTION.control + control_reset_request(context, EXECUTION), 1).unwrap();
     }

@@ -1,5 +1,5 @@
 #![allow(missing_docs)]
-//! An execution engine with SMs: commands of two contexts at once, and what comes out of them.
+//! An execution engine with SMs: commands of two contexts at once, and their results.
 
 use crate::rig::{DESCRIPTION, LOCAL, Rig, launch, local, noise, time_of};
 use fusee_accel_contract::{
@@ -134,7 +134,7 @@ fn a_reset_takes_the_sms_of_its_context_only() {
     assert_eq!(rig.run(5 * MILLISECOND).last(), Some(&(6 * MILLISECOND)), "all SMs are free");
 }
 
-/// By keys: what the kernel says of each goes at once, as it says it; a client without a lock comes behind all real-time keys, and before the last.
+/// By keys: the key that the kernel writes for each counts at once; a client without a lock comes behind all real-time keys, and before the last.
 #[test]
 fn contexts_have_sms_by_the_keys_that_the_kernel_says() {
     let mut rig = rig(Some(Sms { keyed: true, ..Sms::of(4, Mechanism::Switch) }));
@@ -164,10 +164,10 @@ fn contexts_have_sms_by_the_keys_that_the_kernel_says() {
     let _ = rig.poll(3 * MILLISECOND);
     ends_at(&mut rig, 0, 4 * MILLISECOND + SAVE);
     assert_eq!(occupied(&mut rig, 4 * MILLISECOND + SAVE, 2), MILLISECOND + SAVE);
-    // The restore is of nobody.
+    // The restore belongs to no context.
     rig.run_until(5 * MILLISECOND);
     assert_eq!(occupied(&mut rig, 5 * MILLISECOND, 1), 4 * MILLISECOND - 2 * SAVE);
-    // A client without a lock takes all from one whose job has no budget.
+    // A client without a lock takes all from one with a job without budget.
     share(&mut rig, 2);
     rig.submit(EXECUTION, 2, Operation::Burn { time: MILLISECOND }, 1);
     rig.run_until(6 * MILLISECOND);
@@ -177,7 +177,7 @@ fn contexts_have_sms_by_the_keys_that_the_kernel_says() {
     ends_at(&mut rig, 1, 7 * MILLISECOND + SAVE);
 }
 
-/// Whatever is preempted, and whoever is forgotten in between, comes out as it does where one works after the other.
+/// With any preemptions, and any resets in between, the results are those of one command after the other.
 #[test]
 fn what_two_contexts_compute_at_once_is_what_each_computes_alone() {
     for seed in 0..150 {

@@ -1,4 +1,4 @@
-//! Which contexts are open, for whom, and what is mapped in them: what is asked for, decided.
+//! The open contexts, their owners and their mappings: the decisions on requests.
 //!
 //! # Invariants
 //!
@@ -6,7 +6,7 @@
 //! 2. A client has at most `each` contexts that are not closed, all together at most `contexts`.
 //! 3. A context that is closed has nothing mapped.
 //!
-//! Not here: tables and words of the device (`fusee_gpu_driver`), what a message means (`fusee::session`).
+//! Not here: tables and words of the device (`fusee_gpu_driver`), the meaning of messages (`fusee::session`).
 
 use fusee::session::{Pages, Refusal, Window};
 use fusee_accel_contract::{CONTEXTS, space};
@@ -29,10 +29,10 @@ pub struct Memory {
     pub local: u64,
 }
 
-/// What is next when a context is to be closed.
+/// The next step of closing a context.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Closing {
-    /// The device may use it no more, and is to forget what it has of it.
+    /// The device may use the context no more, and is to forget its commands.
     Begins(usize),
     /// The device was told so. If it has done it, the context [is closed](Ledger::closed).
     GoesOn(usize),
@@ -197,7 +197,7 @@ mod tests {
     use std::string::ToString;
     use std::vec::Vec;
 
-    /// The same, as slow and as plain as it can be said.
+    /// The ledger once more, as slow and as plain as possible.
     struct Oracle {
         limits: Limits,
         /// The contexts of the manifest: number, owner, ordinal.
@@ -205,7 +205,7 @@ mod tests {
         memory: Memory,
         open: BTreeSet<usize>,
         closing: BTreeSet<usize>,
-        /// What is at each page of each window of each context.
+        /// The page behind each page of each window of each context.
         mapped: BTreeMap<(usize, u64, u64), u64>,
     }
 

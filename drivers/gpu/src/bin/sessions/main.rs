@@ -1,18 +1,20 @@
 //! The server of sessions: opens and closes contexts of clients without locks, maps their memory, and has the device forget their commands.
 //!
-//! Handles: endpoint "sessions" (receive), which the key `sessions` of the device names. What that gives besides: regions "control", "status", "tables"
-//! (physical), "rings" (physical), "kick", and "local" if the device has memory (physical); the region "buffer.CLIENT" (physical) of each client
-//! that has one; parameters "contexts" and "each", how many may be open, "context.CLIENT" and "badge.CLIENT", and "sharer.ENGINE", the badge of the engine's sharer.
+//! Handles: endpoint "sessions" (receive), which the key `sessions` of the device names. That key gives, besides: regions "control", "status",
+//! "tables" (physical), "rings" (physical), "kick", and "local" if the device has memory (physical); the region "buffer.CLIENT" (physical) of each
+//! client that has one; parameters "contexts" and "each", how many may be open, "context.CLIENT" and "badge.CLIENT", and "sharer.ENGINE", the badge
+//! of the engine's sharer.
 //!
 //! It runs with key and budget of the clients that wait for it, and is another task than the driver: bottom halves of completions wait for no request.
-//! Nothing is created: a context's doorbells, ring and memory are the manifest's, and what is asked for is whether the device may use them.
+//! Nothing is created: a context's doorbells, ring and memory are the manifest's, and a request only asks that the device may use them.
 //!
 //! # Invariants
 //!
 //! 1. A client's requests are about its own contexts, and map its own memory: its buffer, and the share of the device's memory that is its context's.
 //!    Copies need no check of their own, as the device makes them by the same tables.
-//! 2. A context is closed when the device has none of its commands, by counters that only the device writes, and then forgets what came meanwhile.
-//! 3. What runs is reset for the engine's sharer only, and only if it is the context that the sharer named, and one without a lock.
+//! 2. A context is closed when the device has none of its commands, by counters that only the device writes, and then forgets commands that came
+//!    meanwhile.
+//! 3. A running command is reset for the engine's sharer only, and only if its context is the one that the sharer named, and one without a lock.
 //! 4. A request is of bounded length: it writes 16 entries of a table, or clears one table, and waits for nothing.
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![forbid(unsafe_code)]
@@ -35,11 +37,11 @@ struct Sessions {
     tables: Region,
     kick: Kick,
     ledger: Ledger,
-    /// What the contexts of sessions may reach.
+    /// The memory that contexts of sessions may reach.
     reach: [Reach; contract::CONTEXTS],
     /// Contexts of clients without locks, a bit each.
     shared: u64,
-    /// Who may have what runs on an engine reset.
+    /// For each engine, the badge of the task that may have a running command reset.
     sharers: [Option<u64>; contract::ENGINES],
     /// The latest reset that was asked for here, of each context and engine.
     asked: [[u32; contract::ENGINES]; contract::CONTEXTS],

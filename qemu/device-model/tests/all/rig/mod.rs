@@ -25,7 +25,7 @@ pub const DESCRIPTION: Description = Description {
 };
 pub const TABLE_ENTRIES: u32 = 256;
 
-/// Memory that remembers which pages were touched, and insists on what `Bus` promises.
+/// Memory that remembers which pages were touched, and insists on the promises of `Bus`.
 pub struct Ram {
     pub bytes: Vec<u8>,
     pub read: BTreeSet<u64>,
@@ -90,7 +90,7 @@ impl Bus for Ram {
     }
 }
 
-/// The same memory, in which something happens after each access of the device.
+/// The memory of a rig in which something happens after each access of the device.
 pub struct Watched<'a, F> {
     pub ram: &'a mut Ram,
     pub each: F,
@@ -133,12 +133,12 @@ impl<F: FnMut(&mut Ram)> Bus for Watched<'_, F> {
 /// All blocks of `kernel`, with its views at these device addresses.
 pub fn launch<K: Kernel>(kernel: &K, addresses: &[u64]) -> Operation {
     let addresses: Vec<u32> = addresses.iter().map(|address| *address as u32).collect();
-    // What is not valid may not know how many blocks it has.
+    // A kernel that is not valid may not know its number of blocks.
     let blocks = if kernel.is_valid() { kernel.blocks() } else { 1 };
     Operation::Launch(Launch { kernel: identity::<K>(), first: 0, blocks, words: words(kernel, &addresses) })
 }
 
-/// What all blocks of `kernel` take, with the setup.
+/// The time of all blocks of `kernel`, with the setup.
 pub fn time_of<K: Kernel>(kernel: &K) -> u64 {
     timing::EXECUTION_SETUP + kernel.time(0..kernel.blocks())
 }
@@ -156,7 +156,7 @@ impl Rig {
         Self::with(DESCRIPTION)
     }
 
-    /// The same; a device without copy engines has no local memory.
+    /// A rig with a device of this description; a device without copy engines has no local memory.
     pub fn with(description: Description) -> Self {
         let ram = Ram { bytes: vec![0; 0x30_0000], read: BTreeSet::new(), written: BTreeSet::new(), bulk: 0 };
         let mut rig = Self { device: Box::new(Device::EMPTY), ram };
@@ -202,7 +202,7 @@ impl Rig {
         self.ram.read_u32(DESCRIPTION.status + status_seen(engine, context)).unwrap()
     }
 
-    /// What the kernel finds.
+    /// The kernel's finding.
     pub fn is_idle(&mut self, engine: EngineIndex, context: usize) -> bool {
         is_idle(self.submitted(engine, context), self.seen(engine, context), self.retired(engine, context))
     }
@@ -253,7 +253,7 @@ impl Rig {
         }
     }
 
-    /// The same, but not after `end`.
+    /// Runs as above, but not after `end`.
     pub fn run_until(&mut self, end: u64) {
         let mut now = 0;
         while let Some(next) = self.poll(now).next.filter(|next| *next <= end) {

@@ -1,6 +1,6 @@
-//! Small tasks for examples and tests; each lives in `bin/` and says what it is for.
+//! Small tasks for examples and tests; each lives in `bin/`, and its header has its purpose.
 //!
-//! Here: what two of them, or one of them and a host tool, must agree on.
+//! Here: the agreements of two of them, or of one of them and a host tool.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -18,7 +18,7 @@ pub fn counter<const FLOATS: bool>() -> u64 {
     fusee::counter()
 }
 
-/// The shortest of `samples` times that `work` takes, ticks: what others did meanwhile is not in it.
+/// The shortest of `samples` times that `work` takes, ticks: work of others meanwhile is not in it.
 #[inline(always)]
 pub fn least(samples: usize, mut work: impl FnMut()) -> u64 {
     let sample = |_| {

@@ -1,4 +1,4 @@
-//! The rows of `cargo xtask bench`, and how its tasks tell each other what happened.
+//! The rows of `cargo xtask bench`, and the words by which its tasks report events to each other.
 //!
 //! The client logs each sample on its own, as `log(row, instructions)`; `research/src/bench.rs` sorts them. This
 //! file depends on nothing, so that a host tool can include it.
@@ -25,7 +25,7 @@ pub const KILL: u64 = 8;
 pub const KILL_SERVER: u64 = 9;
 /// Revoking a handle of which there is one copy.
 pub const REVOKE_1: u64 = 10;
-/// The same with eight copies, held by another task.
+/// Revoking a handle with eight copies, held by another task.
 pub const REVOKE_8: u64 = 11;
 /// A call and its reply, through a server that itself calls another.
 pub const NESTED: u64 = 12;
@@ -45,11 +45,11 @@ pub const WAIT: u64 = 18;
 pub const UNMAP: u64 = 19;
 /// A call that lends a region, and its reply.
 pub const LEND: u64 = 20;
-/// Releasing an engine that is idle and that nobody waits for: its doorbell is unmapped.
+/// Releasing an engine that is idle and has no waiters: its doorbell is unmapped.
 pub const RELEASE: u64 = 21;
 /// Acquiring a mutex that is free.
 pub const LOCK: u64 = 22;
-/// Releasing a mutex that nobody waits for.
+/// Releasing a mutex without waiters.
 pub const UNLOCK: u64 = 23;
 /// From acquiring a mutex that is held to the next instruction of its holder, which inherits.
 pub const BLOCK: u64 = 24;
@@ -68,7 +68,7 @@ pub const PAIR: u64 = 30;
 /// From the signal of a driver, which runs for the thread that waits for it, to that thread's first instruction.
 pub const BOTTOM: u64 = 31;
 
-/// What each row is called.
+/// The name of each row.
 pub const NAMES: [&str; 32] = [
     "call + reply round trip, 0 words",
     "call + reply round trip, 4 words",
@@ -125,7 +125,7 @@ pub const INTERRUPTED: u64 = 2;
 
 /// Event bit that tells the rival to read the counter before it acquires.
 pub const BEFORE: u64 = 1;
-/// The same of afterwards. One reading, because a profiler takes two for a sample.
+/// The counter afterwards. One reading, because a profiler takes two for a sample.
 pub const AFTER: u64 = 2;
 /// That it is the token, not the mutex.
 pub const FOR_A_TOKEN: u64 = 4;
@@ -144,25 +144,25 @@ pub mod role {
     pub const CALLER: u64 = 4;
     /// Keeps the handles it is given, and gives them up when a request brings none.
     pub const KEEPER: u64 = 5;
-    /// Answers each call with what it is answered by another server.
+    /// Answers each call with another server's answer to it.
     pub const FRONT: u64 = 6;
-    /// Hurries somebody to call, in the middle of a request that does not say [`super::HURRIED`].
+    /// Hurries a peer to call, in the middle of a request that does not say [`super::HURRIED`].
     pub const BUSY: u64 = 7;
     /// Calls the busy one when it is told to, above the client.
     pub const HURRIED: u64 = 8;
     /// Keeps one request until the next one comes, and answers the earlier one first.
     pub const DEFERRING: u64 = 9;
-    /// Whose request that is, above the client.
+    /// The owner of that request, above the client.
     pub const DEFERRED: u64 = 10;
     /// Takes one request, and faults.
     pub const FAULTY: u64 = 11;
-    /// Receives what is sent, above the client.
+    /// Receives sent messages, above the client.
     pub const INBOX: u64 = 12;
     /// Waits for signals, above the client, and leaves behind when it did.
     pub const PATIENT: u64 = 13;
     /// Acquires a mutex when it is told to, above the client, and gives it back.
     pub const RIVAL: u64 = 14;
-    /// Signals whom it is waited for by, once it is told to.
+    /// Signals the notification that its client waits for, once it is told to.
     pub const DRIVER: u64 = 15;
     /// Waits for the driver, above the client.
     pub const HELPED: u64 = 16;
@@ -173,7 +173,7 @@ pub const HURRIED: u64 = 1;
 
 /// Offset in the region `samples` of the instant at which a peer ran.
 pub const STAMP: usize = 0;
-/// The same of the instant from which on it could have.
+/// The instant from which on it could have.
 pub const SINCE: usize = 8;
 
 /// Registers of the PL031 clock, the device that interrupts on request (Arm DDI 0224C, table 3-1).
@@ -192,7 +192,7 @@ pub mod clock {
 
 /// The rows of `bench-crowd`, and the roles of its tasks.
 pub mod crowd {
-    /// A release that preempts nobody: the interruption of what runs.
+    /// A release that preempts no thread: the interruption of the running one.
     pub const RELEASE: u64 = 0;
     /// From a release to the first instruction of the job, which preempts.
     pub const SWITCH: u64 = 1;
@@ -203,7 +203,7 @@ pub mod crowd {
     /// From there to the first instruction of that job on the other CPU.
     pub const KICK: u64 = 4;
 
-    /// What each row is called.
+    /// The name of each row.
     pub const NAMES: [&str; 5] = [
         "release, nobody is preempted",
         "release -> first instruction of the job",
@@ -219,7 +219,7 @@ pub mod crowd {
     pub mod role {
         /// One of many.
         pub const CROWD: u64 = 0;
-        /// Runs while nobody else does, and sees when it does not.
+        /// Runs while no other task does, and sees when it does not.
         pub const WATCHER: u64 = 1;
         /// Preempts it.
         pub const JOB: u64 = 2;

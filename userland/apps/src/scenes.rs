@@ -1,4 +1,4 @@
-//! What tasks draw on a screen, and the host too, to compare: with the shapes and fonts of the crate `embedded-graphics`.
+//! The scenes that tasks draw on a screen, and the host too, to compare: with the shapes and fonts of the crate `embedded-graphics`.
 
 use embedded_graphics::mono_font::MonoTextStyle;
 use embedded_graphics::mono_font::ascii::{FONT_6X10, FONT_10X20};
@@ -46,7 +46,7 @@ pub fn colours<E>(target: &mut impl DrawTarget<Color = Rgb888, Error = E>) -> Re
     Ok(())
 }
 
-/// What is drawn anew of the scene in colours, and more: what is outside of [`PART`] is drawn, too, but not shown.
+/// The part of the scene in colours that is drawn anew, and more: pixels outside of [`PART`] are drawn, too, but not shown.
 pub fn part<E>(target: &mut impl DrawTarget<Color = Rgb888, Error = E>) -> Result<(), E> {
     target.fill_solid(&target.bounding_box(), Rgb888::CSS_DARK_RED)?;
     let style = MonoTextStyle::new(&FONT_10X20, Rgb888::WHITE);

@@ -1,4 +1,4 @@
-//! Signals for tests of filters and transforms: noise, words of a buffer, and what a filter says it does.
+//! Signals for tests of filters and transforms: noise, words of a buffer, and the definition of a filter's result.
 
 use fusee::gpu::Buffer;
 
@@ -29,7 +29,7 @@ pub fn load(buffer: &Buffer, index: usize) -> i16 {
     i16::from_le_bytes(bytes)
 }
 
-/// What the kernel `Filter` says sample `index` is, word by word.
+/// Sample `index` by the definition of the kernel `Filter`, word by word.
 #[must_use]
 pub fn filtered(signal: &[i16], response: &[i16], index: usize) -> i16 {
     let window = signal[index..index + response.len()].iter().rev();

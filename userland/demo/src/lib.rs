@@ -1,11 +1,11 @@
-//! What the tasks of the demo and the host share: the camera, its shaking, and where data lies.
+//! The common part of the demo's tasks and the host: the camera, its shaking, and the places of data.
 //!
-//! The camera is a window on a photograph (`scene.png`: a photographer at work, by Lav Varshney, who gave it to
+//! The camera is a window on a photograph (`scene.png`: a photographer at work, by Lav Varshney, given to
 //! the public under CC0; it comes with scikit-image as `data.camera`). Its shaking is pseudo-random but known,
-//! so that the host can check what the stabiliser recovers; its sensor adds noise.
+//! so that the host can check the displacements that the stabiliser recovers; its sensor adds noise.
 //!
 //! The host renders the same frames with the same functions and moves them back by the *true* displacement:
-//! what the GPU found must give the same bytes.
+//! the GPU's findings must give the same bytes.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -18,7 +18,7 @@ use window::{SCENE_HEIGHT, SCENE_WIDTH};
 
 /// How often an operation of a device is done again that did not end well, because its driver has begun another life,
 pub const AGAIN: u32 = 1_000;
-/// and what lies between two tries.
+/// and the pause between two tries.
 pub const PAUSE: Nanoseconds = Nanoseconds(200_000);
 
 /// Bytes of a frame, one for each pixel.

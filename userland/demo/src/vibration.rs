@@ -1,7 +1,7 @@
-//! What the vibration sensor measures: the hum of a motor whose speed changes from block to block, and noise.
+//! The samples of the vibration sensor: the hum of a motor with a speed that changes from block to block, and noise.
 //!
-//! The hum is a triangle wave, so all is in integers; its tone is pseudo-random but known, so that the host can check what
-//! was found.
+//! The hum is a triangle wave, so all is in integers; its tone is pseudo-random but known, so that the host can check the
+//! findings.
 
 use crate::scramble;
 
@@ -22,7 +22,7 @@ pub fn tone(block: u32) -> u32 {
     (LOWEST + scramble(u64::from(block) + 1) % TONES) as u32
 }
 
-/// Sample `index` of what the filter reads for block `block`.
+/// Sample `index` of the filter's input for block `block`.
 #[must_use]
 pub fn sample(block: u32, index: usize) -> i16 {
     let phase = (tone(block) * index as u32 * (65_536 / BLOCK as u32)) % 65_536;
@@ -69,7 +69,7 @@ pub mod record {
     }
 }
 
-/// What the archive does over and over again: a long filter of the first samples that were ever measured.
+/// The work that the archive does over and over again: a long filter of the first samples that were ever measured.
 pub mod archive {
     /// Samples that its filter puts out.
     pub const SAMPLES: usize = 1024;

@@ -1,11 +1,11 @@
-//! Doing again what did not end because whoever does it has died, and is given another life.
+//! Repeating work that did not end because its server has died, and is given another life.
 
 use crate::{CallError, CallLendingError, Instant, Nanoseconds, now, sleep_until};
 
-/// What follows a try.
+/// The consequence of a try.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum After {
-    /// The same would come of another try.
+    /// Another try would have the same result.
     Nothing,
     /// The other is there: another try, at once.
     Try,
@@ -13,7 +13,7 @@ pub(crate) enum After {
     Pause,
 }
 
-/// How often a request is made again, and what lies between two tries.
+/// The number of repetitions of a request, and the pause between two tries.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Again {
     pub times: u32,
@@ -88,7 +88,7 @@ mod tests {
 
     const PAUSE: Nanoseconds = Nanoseconds(7);
 
-    /// What comes of requests that are answered so, one after the other; and how many pauses there were, of which the first `may` are had.
+    /// The result of requests with these answers, one after the other; and the number of pauses, of which the first `may` are had.
     fn made(times: u32, answers: &[Result<u32, CallError>], may: usize) -> (Result<u32, CallError>, usize, usize) {
         let (mut asked, mut pauses) = (answers.iter(), Vec::new());
         let again = Again { times, pause: PAUSE };

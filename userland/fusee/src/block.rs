@@ -1,11 +1,11 @@
-//! Disks: what a client asks a block server, and what the server makes of it.
+//! Disks: the requests of a client to a block server, and their checks in the server.
 //!
 //! A request lends a region ([`Endpoint::call_lending`]) and says which sectors go from there to the disk, or come from the disk to there.
 //! So one request may carry up to eight megabytes, and none of them in words.
 //!
 //! | Word | Request | Reply |
 //! |---|---|---|
-//! | 0 | what is to be done: [`Operation`] | zero, or a code of [`Refusal`] |
+//! | 0 | the [`Operation`] | zero, or a code of [`Refusal`] |
 //! | 1 | the first sector | of [`Operation::Describe`]: sectors of the disk |
 //! | 2 | how many | of [`Operation::Describe`]: one if the disk can only be read |
 //! | 3 | where they are in the region that is lent: bytes from its start | |
@@ -13,9 +13,9 @@
 //!
 //! A loan ends when the client's deadline passes, or the client ends, and the server is not told: it finds other memory at the same place, and would write
 //! that to the disk. So the client puts a **stamp**, a number that it has not used before, into the last eight bytes of its region, and says it in the
-//! request. A server that has copied sectors, and then still finds the stamp, has copied what the client has lent.
+//! request. A server that has copied sectors, and then still finds the stamp, has copied the client's own bytes.
 //!
-//! What a client sends may be anything: [`Request::check`] is all that a server needs to believe it.
+//! A client may send anything: [`Request::check`] is all that a server needs to believe it.
 
 use crate::again::{After, Again};
 use crate::{CallLendingError, Endpoint, Instant, Message, Nanoseconds, Region, Rights, now};
@@ -29,7 +29,7 @@ pub const ALIGNMENT: u64 = 8;
 /// Bytes at the end of a region that are for the stamp, and not for sectors.
 pub const STAMP: u64 = 8;
 
-/// What a server is asked to do.
+/// An operation that a server is asked for.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(u64)]
 pub enum Operation {
@@ -43,13 +43,13 @@ pub enum Operation {
     Flush = 3,
 }
 
-/// Why a server did not do what it was asked for.
+/// The reason for which a server refused a request.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(u64)]
 pub enum Refusal {
     /// The request has no meaning: no such operation, or a reply that no server of this crate would give.
     Malformed = 1,
-    /// It is about no sector at all.
+    /// The request is about no sector at all.
     NoSectors = 2,
     /// Some of the sectors are beyond the end of the disk.
     BeyondEnd = 3,
@@ -63,7 +63,7 @@ pub enum Refusal {
     Failed = 7,
     /// The disk cannot do this.
     Unsupported = 8,
-    /// The disk gave an answer that makes no sense, or none in time. It is switched off; what was under way may have been done or not.
+    /// The disk gave an answer that makes no sense, or none in time. It is switched off; operations under way may have been done or not.
     Lost = 9,
 }
 
@@ -94,7 +94,7 @@ pub struct Geometry {
     pub is_read_only: bool,
 }
 
-/// What is lent with a request.
+/// The region lent with a request.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Loan {
     /// Its length.
@@ -106,7 +106,7 @@ pub struct Loan {
 /// A request that was checked: its sectors are on the disk and, if it is about any, in the region that is lent.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Request {
-    /// What is to be done.
+    /// The operation to be done.
     pub operation: Operation,
     /// The first sector.
     pub first: u64,
@@ -114,15 +114,15 @@ pub struct Request {
     pub sectors: u64,
     /// Where they are in the region that is lent: bytes from its start.
     pub offset: usize,
-    /// What is in the last bytes of the region as long as it is lent.
+    /// The number in the last bytes of the region as long as it is lent.
     pub stamp: u64,
 }
 
 impl Request {
-    /// What `words` of whatever origin ask of this disk, if that can be done.
+    /// The request in `words` of any origin to this disk, if that can be done.
     ///
     /// # Errors
-    /// [`Refusal`] is what the client is to be told.
+    /// [`Refusal`] is the answer for the client.
     pub fn check(words: &Message, disk: &Geometry, loan: Option<Loan>) -> Result<Request, Refusal> {
         let [operation, first, sectors, offset, stamp, _] = *words;
         let without_sectors = |operation| Ok(Request { operation, first: 0, sectors: 0, offset: 0, stamp: 0 });
@@ -164,12 +164,12 @@ pub fn description(disk: &Geometry) -> Message {
     [0, disk.sectors, disk.is_read_only.into(), 0, 0, 0]
 }
 
-/// Why a disk did not do what a client wanted.
+/// The reason for which a disk did not serve a client.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum DiskError {
     /// The server answered that it did not.
     Refused(Refusal),
-    /// The server did not answer. If the deadline passed first, it goes on: what is written may be written yet, but what is read reaches the
+    /// The server did not answer. If the deadline passed first, it goes on: sectors may be written yet, but sectors that are read reach the
     /// region no more.
     Call(CallLendingError),
 }
@@ -202,10 +202,12 @@ impl Disk {
         Ok(Disk { server, geometry, again: Again::NOT })
     }
 
-    /// The same disk, beside a server that has [further lives](crate::life): what it does not do because the server has died, or has begun another life, is asked for
-    /// again, `times` times at most, until the deadline in all. Between two tries lies `pause`, of the sort that a supervisor's delay is.
+    /// The disk, beside a server that has [further lives](crate::life): a request that is not served because the server has died, or has begun
+    /// another life, is made again, `times` times at most, until the deadline in all. Between two tries lies `pause`, of the sort that a supervisor's
+    /// delay is.
     ///
-    /// To read or to write twice does no harm. What was written before and not flushed is as after any death of the server: the disk has it.
+    /// To read or to write twice does no harm. Sectors that were written before and not flushed are as after any death of the server: the disk has
+    /// them.
     #[must_use]
     pub fn again(self, times: u32, pause: Nanoseconds) -> Disk {
         Disk { again: Again { times, pause }, ..self }
@@ -273,7 +275,7 @@ impl Disk {
     }
 }
 
-/// Puts a stamp into a region: what time it is, which it never was before.
+/// Puts a stamp into a region: the present time, which it never was before.
 fn stamp(memory: &Region) -> Result<u64, DiskError> {
     let shared = memory.shared();
     let last = shared.len().checked_sub(STAMP as usize).ok_or(DiskError::Refused(Refusal::NotLent))?;
@@ -282,7 +284,7 @@ fn stamp(memory: &Region) -> Result<u64, DiskError> {
     Ok(stamp)
 }
 
-/// Asks what needs no region.
+/// Makes a request that needs no region.
 fn plain(server: &Endpoint, operation: Operation, deadline: Instant) -> Result<Message, DiskError> {
     let words =
         server.call([operation as u64, 0, 0, 0, 0, 0], deadline).map_err(|error| DiskError::Call(error.into()))?;
@@ -356,7 +358,7 @@ mod tests {
     }
 
     proptest! {
-        /// A hostile client: whatever it says, what is accepted lies on the disk and in its own region, and may be done.
+        /// A hostile client with any words: an accepted request lies on the disk and in the client's own region, and may be done.
         #[test]
         fn what_is_accepted_lies_on_the_disk_and_in_the_loan(
             operation in prop_oneof![0..5u64, any::<u64>()],

@@ -1,7 +1,7 @@
 //! A bounded queue of plain values from one task to another, in memory that both share.
 //!
 //! Each side counts the values it is done with, in a word that it alone writes, and waits by a notification of its own.
-//! As long as the queue is neither empty nor full nobody enters the kernel.
+//! As long as the queue is neither empty nor full neither side enters the kernel.
 //!
 //! ```text
 //! offset    0  sent      4  head that the sender waits for          written by the sender
@@ -11,31 +11,31 @@
 //!
 //! # Invariants
 //!
-//! 1. What comes from the other side never becomes an offset: a side finds its slot by its own count, which it keeps in
+//! 1. A word of the other side never becomes an offset: a side finds its slot by its own count, which it keeps in
 //!    its own memory. A count of the other side that cannot be is [`ChannelError::Corrupt`].
-//! 2. A side that waits has said so before it last looked. So either it sees what the other side did, or that one sees
+//! 2. A side that waits has said so before it last looked. So either it sees the other side's step, or that one sees
 //!    that it waits, and signals.
-//! 3. No loop goes on because of what stands in shared memory alone: each round waits, and none begins after the
+//! 3. No loop goes on because of words in shared memory alone: each round waits, and none begins after the
 //!    deadline.
 //!
 //! # Why no wake-up is lost
 //!
-//! | | who waits | who acts |
+//! | | the side that waits | the side that acts |
 //! |---|---|---|
 //! | 1 | writes the count it waits for | writes its new count |
 //! | 2 | full fence | full fence |
-//! | 3 | reads the count: as before? | reads what is waited for: this count? |
+//! | 3 | reads the count: as before? | reads the awaited count: this one? |
 //! | 4 | then waits for its event | then signals that event |
 //!
-//! Of two such fences one comes first, and what was written before that one is seen after the other. Acquire and release are too
+//! Of two such fences one comes first, and writes before that one are seen after the other. Acquire and release are too
 //! weak for it: on AArch64 both sides could read before their own store is seen, find nothing to do, and one would sleep for
 //! ever. An event that is signalled before the wait stays set. A count is reached once, so there is one signal for
-//! each sleep, and what is waited for need not be cleared.
+//! each sleep, and the awaited count need not be cleared.
 //!
-//! The values themselves need less. Who takes one has read the count with acquire, who sent it has written the count with
+//! The values themselves need less. The receiver has read the count with acquire, the sender has written the count with
 //! release, and the other way round for the slot that becomes free.
 //!
-//! Not here: what the values mean. They come from a task that need not be trusted, as do all bytes in shared memory.
+//! Not here: the meaning of the values. They come from a task that need not be trusted, as do all bytes in shared memory.
 
 use crate::memory::SharedBytes;
 use crate::{Instant, Notification, SignalError, WaitError, now};
@@ -59,7 +59,7 @@ const WAKE: u64 = 1;
 /// Why a value was not sent or received.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum ChannelError {
-    /// The other side claims to have sent or taken what it cannot have.
+    /// The other side claims an impossible number of sent or taken values.
     Corrupt,
     /// The queue stayed empty or full, and the wait ended: by the deadline, or as the error says.
     Wait(WaitError),
@@ -168,7 +168,7 @@ impl<T: FromBytes + IntoBytes> Receiver<T> {
     }
 }
 
-/// The memory of a channel, as the algorithm uses it. Tests bring others, which reorder what a CPU may reorder.
+/// The memory of a channel, as the algorithm uses it. Tests bring others, which reorder accesses as a CPU may.
 pub(crate) trait Memory {
     /// Reads a word; with acquire.
     fn observe(&self, offset: usize) -> u32;
@@ -178,7 +178,7 @@ pub(crate) trait Memory {
     fn read(&self, offset: usize) -> u32;
     /// Writes a word, in no order but that of fences.
     fn write(&self, offset: usize, value: u32);
-    /// A full fence: orders what was written before with what is read afterwards.
+    /// A full fence: orders earlier writes with later reads.
     fn fence(&self);
     /// Copies a value into a slot.
     fn fill(&self, offset: usize, value: &[u8]);
@@ -224,7 +224,7 @@ impl Memory for SharedBytes {
     }
 }
 
-/// What a side waits for.
+/// The event that a side waits for.
 pub(crate) trait Event {
     /// Lets the waiting side go on, now or when it waits.
     fn signal(&self) -> Result<(), SignalError>;
@@ -284,7 +284,7 @@ impl<M: Memory, E: Event> Side<M, E> {
         let slot = value.checked_next_multiple_of(8)?;
         let slots = bytes.checked_sub(SLOTS)?.checked_div(slot)?.checked_ilog2()?;
         let capacity = 1 << slots.min(31);
-        // Whoever had this side before went so far.
+        // The last owner of this side went so far.
         let count = memory.read(RECEIVER + COUNT);
         Some(Self { memory, own: RECEIVER, other: SENDER, lead: 0, capacity, slot, count, event, other_event })
     }

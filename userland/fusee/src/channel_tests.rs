@@ -44,7 +44,7 @@ fn step() -> impl Strategy<Value = Step> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 20 } else { 2_000 }))]
 
-    /// What comes out is what went in, in that order, and no more than fits; and who waits is signalled once, by the
+    /// Values come out as they went in, in that order, and no more than fits; and a waiting side is signalled once, by the
     /// step that ends its wait.
     #[test]
     fn it_is_a_bounded_queue_that_signals_who_waits(
@@ -108,7 +108,7 @@ proptest! {
         }
     }
 
-    /// Each word read is what the peer likes, and it signals all the time; before the deadline, `rounds` of its signals
+    /// Each word read is any word of the peer, and it signals all the time; before the deadline, `rounds` of its signals
     /// arrive.
     #[test]
     fn a_peer_that_writes_anything_gets_garbage_or_a_typed_error(
@@ -269,7 +269,7 @@ impl Memory for Weak {
     }
 }
 
-/// A notification: what is signalled before the wait stays set.
+/// A notification: a signal before the wait stays set.
 #[derive(Clone, Default)]
 struct Sticky(Arc<(loom::sync::Mutex<bool>, loom::sync::Condvar)>);
 
@@ -327,7 +327,7 @@ fn in_every_order_all_values_arrive_and_nobody_sleeps_for_ever() {
     explore(2, 3, 3, true);
 }
 
-/// What the test above would say if there were nothing to find: the same without the full fences.
+/// The test above must not pass without the full fences.
 #[test]
 #[should_panic(expected = "deadlock")]
 fn without_fences_a_wake_up_is_lost() {

@@ -2,10 +2,10 @@
 //!
 //! A message carries the number of bytes in word 0 and up to 40 bytes of text in words 1 to 5, little endian. The
 //! server keeps the text of each client apart until its line is complete. A task without a console prints into the
-//! void: text is never worth a fault. A console may have several lives: what one kept of a line is lost
-//! with it, and the next one prints what comes.
+//! void: text is never worth a fault. A console may have several lives: the part of a line that one kept is lost
+//! with it, and the next one prints later text.
 //!
-//! A console whose server has the port's interrupt can be read, too, by one task ([`Request`]): `fusee::serial` has its client's side.
+//! A console with a server that has the port's interrupt can be read, too, by one task ([`Request`]): `fusee::serial` has its client's side.
 
 use crate::{CallError, Endpoint, Instant, Message, environment};
 use core::fmt::{self, Write};
@@ -41,14 +41,14 @@ pub fn decode(message: &Message) -> Option<([u8; CHUNK], usize)> {
     Some((bytes, length))
 }
 
-/// What a message to a console asks for.
+/// A request to a console.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Request {
     /// To print so many bytes of text.
     Print([u8; CHUNK], usize),
-    /// To give what was received, so many bytes at most.
+    /// To give received bytes, so many at most.
     Read(usize),
-    /// To print what is kept of the client's line, and to wait until all is sent.
+    /// To print the kept part of the client's line, and to wait until all is sent.
     Flush,
 }
 
@@ -62,7 +62,7 @@ pub const NO_INPUT: u64 = 1 << 32;
 pub const TAKEN: u64 = 2 << 32;
 
 impl Request {
-    /// What `message`, of whatever origin, asks for; `None` if it has no meaning.
+    /// The request in `message` of any origin; `None` if it has no meaning.
     #[must_use]
     pub fn of(message: &Message) -> Option<Request> {
         match message[0] {
@@ -86,12 +86,12 @@ impl Request {
     }
 }
 
-/// Prints formatted text; what `print!` expands to.
+/// Prints formatted text; the expansion of `print!`.
 #[doc(hidden)]
 pub fn print(text: fmt::Arguments<'_>) {
     let Ok(endpoint) = environment().endpoint(NAME) else { return };
     let mut writer = Writer { endpoint, bytes: [0; CHUNK], filled: 0 };
-    // The writer itself never fails; a failing `Display` has nobody to complain to.
+    // The writer itself never fails; the error of a failing `Display` cannot be reported.
     let _ = writer.write_fmt(text);
     writer.flush();
 }
@@ -165,7 +165,7 @@ mod tests {
     }
 
     proptest::proptest! {
-        /// A hostile client: what is printed or read is never more than a message can carry.
+        /// A hostile client: printed or read text is never longer than a message can carry.
         #[test]
         fn no_message_asks_for_more_than_a_message_carries(
             words: Message, kind in 0..3u64, length in 0..100u64, is_plain: bool,

@@ -1,8 +1,8 @@
-//! Ciphers: what a client asks the server of a device that enciphers, and what the server makes of it.
+//! Ciphers: the requests of a client to the server of a device that enciphers, and their checks in the server.
 //!
 //! The device is an engine. A client acquires it, counts its request in the doorbell page that it has for as long, and calls the server with the region
-//! that is to be enciphered, which it lends ([`Endpoint::call_lending`]). The server believes a caller that it holds the engine by that count alone: nobody
-//! else can write it, and until the server has counted the same, the kernel gives the engine to nobody. [`Cipher`] does all of this.
+//! that is to be enciphered, which it lends ([`Endpoint::call_lending`]). The server believes a caller that it holds the engine by that count alone:
+//! no other task can write it, and until the server has counted the same, the kernel grants the engine to no task. [`Cipher`] does all of this.
 //!
 //! | Word | Request to load a key | to forget one | to encipher, to decipher | Reply |
 //! |---|---|---|---|---|
@@ -12,7 +12,7 @@
 //! | 3 | | | how many bytes | |
 //! | 4, 5 | | | the [`Iv`] | |
 //!
-//! What a client sends may be anything: [`Request::check`] is all that a server needs to believe it.
+//! A client may send anything: [`Request::check`] is all that a server needs to believe it.
 //!
 //! Source: AES is FIPS 197, CBC is NIST SP 800-38A, section 6.2.
 
@@ -29,7 +29,7 @@ pub const ALIGNMENT: u64 = 8;
 /// How many keys a client may have at a time.
 pub const KEYS: usize = 4;
 
-/// What the driver's own second task says in word 0. From anybody else it means nothing, and does no harm.
+/// Word 0 of messages of the driver's own second task. From any other task it means nothing, and does no harm.
 pub const LOOK: u64 = u64::MAX;
 
 const LOAD: u64 = 0;
@@ -37,7 +37,7 @@ const FORGET: u64 = 1;
 const ENCIPHER: u64 = 2;
 const DECIPHER: u64 = 3;
 
-/// Bits of word 0 that say what is to be done; the key stands above them.
+/// Bits of word 0 with the operation; the key stands above them.
 const KEY_SHIFT: u32 = 8;
 
 //--- Keys and texts
@@ -102,7 +102,7 @@ impl fmt::Debug for Key {
     }
 }
 
-/// What the first block of a text is chained to. With one key, no two texts should have the same, nor one that can be foretold.
+/// The vector that the first block of a text is chained to. With one key, no two texts should have the same, nor one that can be foretold.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Iv(pub [u8; 16]);
 
@@ -119,7 +119,7 @@ impl Iv {
     }
 }
 
-/// Which bytes of a region are a text, and where they go to in the same region: to where they were, or to where none of them was. In bytes, from the
+/// The bytes of a region that are a text, and their destination in the same region: the same bytes, or a part without any of them. In bytes, from the
 /// region's start.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Part {
@@ -141,7 +141,7 @@ impl Part {
 
 //--- Requests
 
-/// Why a server did not do what it was asked for.
+/// The reason for which a server refused a request.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(u64)]
 pub enum Refusal {
@@ -169,7 +169,7 @@ pub enum Refusal {
     Failed = 11,
     /// The device cannot do this.
     Unsupported = 12,
-    /// The device was reset, because it did not answer in time, or what it answered makes no sense. The result is undefined.
+    /// The device was reset, because it did not answer in time, or its answer makes no sense. The result is undefined.
     Lost = 13,
 }
 
@@ -195,16 +195,16 @@ impl Refusal {
     }
 }
 
-/// Which way a text goes.
+/// The direction of a text.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Direction {
-    /// It becomes a cipher.
+    /// A text becomes a cipher.
     Encipher,
-    /// It was one.
+    /// A cipher becomes a text.
     Decipher,
 }
 
-/// What is lent with a request.
+/// The region lent with a request.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Loan {
     /// Its length.
@@ -222,22 +222,22 @@ pub enum Request {
     Forget(usize),
     /// Encipher or decipher a text.
     Work {
-        /// Which of both.
+        /// The direction.
         direction: Direction,
         /// Number of the key, below [`KEYS`].
         key: usize,
         /// The text.
         part: Part,
-        /// What its first block is chained to.
+        /// The vector that its first block is chained to.
         iv: Iv,
     },
 }
 
 impl Request {
-    /// What `words` of whatever origin ask for, if that can be done.
+    /// The request in `words` of any origin, if it can be served.
     ///
     /// # Errors
-    /// [`Refusal`] is what the client is to be told.
+    /// [`Refusal`] is the answer for the client.
     pub fn check(words: &Message, loan: Option<Loan>) -> Result<Request, Refusal> {
         let [first, rest @ ..] = *words;
         let number = usize::try_from(first >> KEY_SHIFT).ok().filter(|key| *key < KEYS);
@@ -288,7 +288,7 @@ pub fn reply(result: Result<[u64; 2], Refusal>) -> Message {
 
 //--- Clients
 
-/// Why a client did not get what it wanted.
+/// The reason for which a client was not served.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum CipherError {
     /// The engine was not granted.
@@ -331,15 +331,15 @@ impl Cipher {
         Ok(Cipher { engine, server, key })
     }
 
-    /// Enciphers a part of `memory`. Returns what a text is to be chained to that goes on where this one ends: its last block.
+    /// Enciphers a part of `memory`. Returns the vector for a text that goes on where this one ends: its last block.
     ///
     /// # Errors
-    /// [`CipherError`] says why not. What the result was to be is undefined then, if the request was not refused for what it asks.
+    /// [`CipherError`] says why not. The result's bytes are undefined then, if the request was not refused for its content.
     pub fn encrypt(&self, memory: &Region, part: Part, iv: Iv, deadline: Instant) -> Result<Iv, CipherError> {
         self.work(ENCIPHER, memory, part, iv, deadline)
     }
 
-    /// Deciphers a part of `memory`. Returns what a text is to be chained to that goes on where this one ends.
+    /// Deciphers a part of `memory`. Returns the vector for a text that goes on where this one ends.
     ///
     /// # Errors
     /// As [`Cipher::encrypt`].
@@ -376,7 +376,7 @@ fn while_held(
     guard.count(before.wrapping_add(1)).map_err(|_| CipherError::EngineLost)?;
     let answer = call();
     if answer.is_err() {
-        // What the server has not heard of will not be done. If it is at work, it ends that, and counts as we do.
+        // A request that the server has not received will not be done. If it is at work, it ends that, and counts as we do.
         let _ = guard.count(before);
     }
     let is_lost = guard.release().is_err();
@@ -489,7 +489,7 @@ mod tests {
     }
 
     proptest! {
-        /// A hostile client: whatever it says, what is accepted lies in its own region, and does not overwrite what is still to be read.
+        /// A hostile client with any words: an accepted request lies in its own region, and does not overwrite bytes that are still to be read.
         #[test]
         fn what_is_accepted_lies_in_the_loan_and_overwrites_no_text(
             first in prop_oneof![0..2_000u64, any::<u64>()],

@@ -1,8 +1,8 @@
-//! What a task says by the macros of the crate `defmt`, in the trace.
+//! The messages of a task by the macros of the crate `defmt`, in the trace.
 //!
 //! A frame says which text it is by a number, and has the arguments as they are in memory, so the task formats nothing. `cargo xtask trace
 //! --messages` finds the texts in the task's ELF file. Each eight bytes are a system call. A frame has [`DEFMT_BYTES`] at most, what is
-//! longer is cut: what a call costs is bounded, but for what the task's own implementations of `Format` and `Display` do.
+//! longer ones are cut: the cost of a call is bounded, but for the task's own implementations of `Format` and `Display`.
 
 use crate::trace_text::TraceText;
 use defmt::Encoder;
@@ -19,7 +19,7 @@ struct Frame<L: FnMut(u32, u64)> {
 impl<L: FnMut(u32, u64)> Frame<L> {
     fn new(log: L) -> Self {
         let mut encoder = Encoder::new();
-        // What it would write is the end of the frame before, for those who listen from the middle on. Here keys say where a frame begins.
+        // The encoder would write the end of the frame before, for listeners that begin in the middle. Here keys say where a frame begins.
         encoder.start_frame(|_| {});
         Self { encoder, words: TraceText::new(DEFMT_FRAME, log), left: DEFMT_BYTES }
     }
@@ -58,7 +58,7 @@ mod target {
 
     // SAFETY: `acquire`, which is safe to call, must be so from all threads and interrupts.
     // - There is one thread, as above; in it `RefCell` keeps the frame from being borrowed twice.
-    // - What is acquired twice, by a `Format` that logs, panics, as the trait demands.
+    // - A lock that is acquired twice, by a `Format` that logs, panics, as the trait demands.
     unsafe impl defmt::Logger for Logger {
         fn acquire() {
             let mut open = OPEN.0.borrow_mut();
@@ -99,7 +99,7 @@ mod host {
         unsafe fn write(_: &[u8]) {}
     }
 
-    // On the target the linker script says what these are.
+    // On the target the linker script defines these.
     defmt::timestamp!("");
 
     #[defmt::panic_handler]

@@ -1,24 +1,24 @@
-//! Pictures on a screen: what a client asks a display server, and what the server makes of it.
+//! Pictures on a screen: the requests of a client to a display server, and their checks in the server.
 //!
 //! A screen is divided into windows that do not overlap, one for each region that clients may lend to the server. A request lends such a region
 //! ([`Endpoint::call_lending`]), says where in it a picture is, and where in the window of that region it goes. The server copies the picture, and then has the
 //! device show all of it at once. Until the server answers, the client waits, so it cannot draw; afterwards it may draw the next picture, and the screen
-//! keeps the old one. So what the screen shows is always a picture that was finished.
+//! keeps the old one. So the screen always shows a picture that was finished.
 //!
 //! | Word | Request | Reply |
 //! |---|---|---|
-//! | 0 | what is to be done: 0 [`Request::Describe`], 1 [`Request::Show`]; from bit 8 on the [`Format`] | zero, or a code of [`Refusal`] |
+//! | 0 | the request: 0 [`Request::Describe`], 1 [`Request::Show`]; from bit 8 on the [`Format`] | zero, or a code of [`Refusal`] |
 //! | 1 | width of the picture; from bit 32 on its height | of `Describe`: width of the window; from bit 32 on its height |
 //! | 2 | column of the window where it begins; from bit 32 on the row | |
 //! | 3 | where it is in the region that is lent: bytes from its start | |
 //! | 4 | the stamp | |
 //! | 5 | pixels from the start of one row to the start of the next | |
 //!
-//! A loan ends when the client's deadline passes, or the client ends, and the server is not told: it finds other memory at the same place, which nobody has
-//! drawn. So the client puts a **stamp**, a number that it has not used before, into the last eight bytes of its region, and says it in the request. A server
-//! that has copied a picture, and then still finds the stamp, has copied what the client has lent.
+//! A loan ends when the client's deadline passes, or the client ends, and the server is not told: it finds other memory at the same place, which
+//! holds no picture. So the client puts a **stamp**, a number that it has not used before, into the last eight bytes of its region, and says it in
+//! the request. A server that has copied a picture, and then still finds the stamp, has copied the client's own bytes.
 //!
-//! What a client sends may be anything: [`Request::check`] is all that a server needs to believe it.
+//! A client may send anything: [`Request::check`] is all that a server needs to believe it.
 //!
 //! `Canvas`, with the feature `embedded-graphics`, is a picture to draw on.
 

@@ -13,7 +13,7 @@ use fusee::{Instant, Nanoseconds, Notification, WaitError, environment, log, now
 fusee::entry!(main);
 
 const SECOND: u64 = 1_000_000_000;
-/// 2025-01-01: what is earlier is no date of a host that runs this.
+/// 2025-01-01: an earlier date is none of a host that runs this.
 const PAST: u32 = 1_735_689_600;
 
 fn main() {

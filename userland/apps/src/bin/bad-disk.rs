@@ -2,8 +2,8 @@
 //!
 //! Handles: endpoint "disk" (call), region "memory" (read, write, lend), the system as "system". Parameter: "bad", the number of that sector.
 //!
-//! Logs what came of each request, zero or the code of the refusal, as `log(number, code)`: writing the first sectors, the bad one among them; reading
-//! the bad one; some with the bad one in the middle; the first one, and it is what was written.
+//! Logs the result of each request, zero or the code of the refusal, as `log(number, code)`: writing the first sectors, the bad one among them;
+//! reading the bad one; some with the bad one in the middle; the first one, compared with the written data.
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![forbid(unsafe_code)]
 

@@ -1,7 +1,7 @@
 //! Measures the kernel's paths from user mode: `log(row, instructions)` for each sample, then the end of the system.
 //!
 //! Made for the profile that counts instructions, where the counter ticks once for each; elsewhere the samples are
-//! ticks. Rows are those of `apps::rows`. What measuring itself costs, the same code with a `nop` in place of the
+//! ticks. Rows are those of `apps::rows`. The cost of the measurement itself, of the same code with a `nop` in place of the
 //! trap, is subtracted. All samples are logged at the end, so that logging disturbs none.
 //!
 //! If the parameter `floats` is one, floating point is used on both sides of each path.
@@ -109,7 +109,7 @@ fn measure<const FLOATS: bool>(environment: &Environment) {
 
 //--- Rows
 
-/// The samples of all rows. Whoever stores those of a row says so to a profiler: they are the last that were taken.
+/// The samples of all rows. A store of those of a row tells a profiler that they are the last ones of the row.
 struct Rows([Samples; NAMES.len()]);
 
 impl Index<usize> for Rows {
@@ -121,7 +121,7 @@ impl Index<usize> for Rows {
 }
 
 impl IndexMut<usize> for Rows {
-    /// In an assignment this comes after what is assigned has been computed.
+    /// In an assignment this comes after the value has been computed.
     fn index_mut(&mut self, row: usize) -> &mut Samples {
         mark(row as u8);
         &mut self.0[row]
@@ -181,7 +181,7 @@ fn wait<const FLOATS: bool>(environment: &Environment) -> Samples {
     less(raw, untrapped_plain::<FLOATS>(Call::Signal))
 }
 
-/// What happens among peers while the client calls one of them.
+/// The events among peers while the client calls one of them.
 #[inline(never)]
 fn left_by_a_peer<const FLOATS: bool>(environment: &Environment, name: &str) -> Samples {
     let server = environment.expect::<Endpoint>(name);
@@ -193,7 +193,7 @@ fn left_by_a_peer<const FLOATS: bool>(environment: &Environment, name: &str) -> 
     less(took, calls::<FLOATS>(|| untrapped_call([0; 6]).0))
 }
 
-/// What happens between a driver and its client, once the driver is told to work.
+/// The events between a driver and its client, once the driver is told to work.
 #[inline(never)]
 fn bottom_half<const FLOATS: bool>(environment: &Environment) -> Samples {
     let work = environment.expect::<Notification>("work");
@@ -205,7 +205,7 @@ fn bottom_half<const FLOATS: bool>(environment: &Environment) -> Samples {
     less(took, untrapped_plain::<FLOATS>(Call::Signal))
 }
 
-/// The server does not look at what it is lent, which is two pages.
+/// The server does not look at the lent region, which is of two pages.
 #[inline(never)]
 fn call_lending<const FLOATS: bool>(server: Endpoint, region: Region) -> Samples {
     let rights = Rights::READ | Rights::WRITE;
@@ -227,7 +227,7 @@ fn calls<const FLOATS: bool>(call: impl Fn() -> bool) -> Samples {
     samples
 }
 
-/// Four words that change with each call are sent, and what comes back is looked at.
+/// Four words that change with each call are sent, and the reply is looked at.
 #[inline(always)]
 fn calls_with_words<const FLOATS: bool>(call: impl Fn(Message) -> (bool, Message)) -> Samples {
     let mut number = black_box(1u64);
@@ -411,9 +411,9 @@ fn release<const FLOATS: bool>(engine: Engine) -> Samples {
     less(samples, untrapped_plain::<FLOATS>(Call::Release))
 }
 
-/// What the rival wants, too.
+/// The engines that the rival wants, too.
 trait Wanted {
-    /// What the rival is told besides.
+    /// The further word in the rival's request.
     const WHICH: u64;
 
     fn take(&mut self);
@@ -449,7 +449,7 @@ impl Wanted for Pool {
     }
 }
 
-/// The rival, told to acquire what the client holds, finds it held, and the client goes on in its place.
+/// The rival, told to acquire the engine that the client holds, finds it held, and the client goes on in its place.
 #[inline(never)]
 fn block_a_rival<const FLOATS: bool, W: Wanted>(environment: &Environment, mut wanted: W) -> Samples {
     let compete = environment.expect::<Notification>("compete");
@@ -533,7 +533,7 @@ fn around<const FLOATS: bool>(mut work: impl FnMut(), mut undo: impl FnMut()) ->
     })
 }
 
-/// Times from before `work` to what a peer stamps.
+/// Times from before `work` to the stamp of a peer.
 #[inline(always)]
 fn until_stamped<const FLOATS: bool>(samples: SharedBytes, work: impl Fn()) -> Samples {
     samples_of::<FLOATS>(|| {
@@ -585,7 +585,7 @@ fn untrapped_timed<const FLOATS: bool>(call: Call) -> Samples {
     around::<FLOATS>(untrapped, || {})
 }
 
-/// The same of one that has none.
+/// Samples as above of an object without a waiter.
 #[inline(never)]
 fn untrapped_plain<const FLOATS: bool>(call: Call) -> Samples {
     let untrapped = || {
@@ -594,7 +594,7 @@ fn untrapped_plain<const FLOATS: bool>(call: Call) -> Samples {
     around::<FLOATS>(untrapped, || {})
 }
 
-/// Each sample without what measuring costs: the least of `overhead`.
+/// Each sample without the cost of the measurement: the least of `overhead`.
 fn less(mut samples: Samples, overhead: Samples) -> Samples {
     let least = overhead.iter().copied().min().unwrap_or(0);
     samples.iter_mut().for_each(|sample| *sample = sample.saturating_sub(least));

@@ -1,4 +1,4 @@
-//! Measures what scheduling costs among many tasks, from user mode: `log(row, instructions)` for each sample.
+//! Measures the cost of scheduling among many tasks, from user mode: `log(row, instructions)` for each sample.
 //!
 //! | role        | does                                                                            | handles           |
 //! |-------------|---------------------------------------------------------------------------------|-------------------|

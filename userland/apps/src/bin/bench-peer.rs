@@ -20,7 +20,7 @@
 //! | 15, driver  | notifications "work" (wait) and "done" (signal), region "samples"                    |
 //! | 16, helped  | notification "done" (wait), bound to the driver; region "samples"                    |
 //!
-//! A peer reads the counter first thing when it runs and leaves what it read for the client. If the parameter `floats` is
+//! A peer reads the counter first thing when it runs and leaves its value for the client. If the parameter `floats` is
 //! one, it computes with floating point before.
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![forbid(unsafe_code)]
@@ -51,7 +51,7 @@ fn be<const FLOATS: bool>(environment: &Environment) {
         role::CALLER => {
             // One without jobs calls at once.
             let _ = next_job();
-            // Whichever of the two is stopped: nobody answers.
+            // One of the two is stopped: no answer comes.
             let _ = environment.expect::<Endpoint>("server").call([0; 6], Instant::NEVER);
         }
         role::FRONT => {

@@ -7,7 +7,7 @@
 //! | 2, server   | endpoint "serves" (receive); in a chain endpoint "next" (call)                                  |
 //! | 3, sleeper  |                                                                                                 |
 //! | 4, locker   | engine "engine"                                                                                 |
-//! | 5, keeper   | endpoint "serves" (receive); endpoint "next" (call), to which it gives copies of what it gets   |
+//! | 5, keeper   | endpoint "serves" (receive); endpoint "next" (call), to which it gives copies of its handles    |
 //! | 6, giver    | endpoint "server" (call); notification "event" (signal, grant)                                  |
 //! | 7, mute     | endpoint "serves" (receive); takes as many requests as it can owe replies                       |
 //! | 8, talker   | notifications "event" (wait) and "other" (signal)                                               |
@@ -28,7 +28,7 @@ use fusee::{
 
 fusee::entry!(main);
 
-/// The names of those who are stopped.
+/// The names of the tasks that are stopped.
 const VICTIMS: [&str; 16] = [
     "victim1", "victim2", "victim3", "victim4", "victim5", "victim6", "victim7", "victim8", "victim9", "victim10",
     "victim11", "victim12", "victim13", "victim14", "victim15", "victim16",

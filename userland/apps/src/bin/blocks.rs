@@ -2,8 +2,8 @@
 //!
 //! | role        | handles                                                        | does                                |
 //! |-------------|----------------------------------------------------------------|-------------------------------------|
-//! | 0, recorder | engines "ee.whole" and "ee.cut", and what a client of their devices "whole" and "cut" has; region "buffer" (read, write), which is `buffer.<this task>` of both drivers | in each of `jobs` jobs filters a signal on both, and transforms the first result on both |
-//! | 1, urgent   | engine "ee", and what a client of its device has               | in each of `jobs` jobs has the engine work as shortly as it can |
+//! | 0, recorder | engines "ee.whole" and "ee.cut", and the handles of a client of their devices "whole" and "cut"; region "buffer" (read, write), which is `buffer.<this task>` of both drivers | in each of `jobs` jobs filters a signal on both, and transforms the first result on both |
+//! | 1, urgent   | engine "ee", and the handles of a client of its device         | in each of `jobs` jobs has the engine work as shortly as it can |
 //!
 //! The recorder logs how many filtered signals were those that it computes itself, slowly (1), and how many pairs of spectra were
 //! equal, bit by bit (2). The urgent one logs for how many whole milliseconds it waited for the engine at most (1).

@@ -1,5 +1,5 @@
-//! A server that works on what its clients lend it, in place, and clients that go away in the middle: who is what, the
-//! parameter `role` says.
+//! A server that works in place on regions lent by its clients, and clients that go away in the middle: the parameter
+//! `role` selects one.
 //!
 //! | role        | handles                                                                                          |
 //! |-------------|--------------------------------------------------------------------------------------------------|
@@ -7,8 +7,8 @@
 //! | 1, server   | endpoint "server" (receive), place "frame" (read, write, lent)                                   |
 //! | 2, victim   | endpoint "server" (call), region "frame" (read, write, lend)                                     |
 //!
-//! Director and server log what they see, as `log(request, what)`; a director that sees all it should exits with code 0.
-//! At the end the server reads what is lent to it no more, which must fault.
+//! Director and server log their observations, as `log(request, word)`; a director with all expected ones exits with code 0.
+//! At the end the server reads a region that is lent to it no more, which must fault.
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![forbid(unsafe_code)]
 
@@ -31,15 +31,15 @@ mod target {
     const ADD: u64 = 1;
     /// Answer: one if the region may be written.
     const ASK: u64 = 2;
-    /// Works until the region is taken back; the second word is who asks.
+    /// Works until the region is taken back; the second word is the client's number.
     const HOLD: u64 = 3;
     /// Answers, and then reads on.
     const TRESPASS: u64 = 4;
 
     const PAGE: usize = 4096;
-    /// Offset of a word that is [`MINE`] in the region, and zero in scratch memory, where nobody writes it.
+    /// Offset of a word that is [`MINE`] in the region, and zero in scratch memory, where it is never written.
     const OWNER: usize = 0;
-    /// Offset of the word that the server writes while it works: who asks, and below that a count.
+    /// Offset of the word that the server writes while it works: the client's number, and below that a count.
     const COUNT: usize = 8;
     /// Offset of a word that tells victims to begin.
     const BEGIN: usize = 16;
@@ -48,7 +48,7 @@ mod target {
 
     const VICTIMS: u64 = 4;
     const SHORT: Nanoseconds = Nanoseconds(1_000_000);
-    /// Whoever works has begun by then.
+    /// The server has begun to work by then.
     const LONG: Nanoseconds = Nanoseconds(5_000_000);
     /// For as long the director tries to have its request begun.
     const MOST: Nanoseconds = Nanoseconds(5_000_000_000);
@@ -94,7 +94,7 @@ mod target {
         assert!(last.is_ok(), "the server answers: {last:?}");
     }
 
-    /// What is written after the deadline is seen by nobody, and stays as it is.
+    /// A write after the deadline reaches no client, and the region stays as it is.
     fn time_out(server: Endpoint, region: &Region) {
         let frame = region.shared();
         let mut patience = LONG;
@@ -123,7 +123,7 @@ mod target {
         let give_up = now().now + Nanoseconds(1_000_000_000);
         loop {
             let count = frame.read_u64(COUNT);
-            // Zero: what is left of the director's own call, or of the victim before.
+            // Zero: left by the director's own call, or by the victim before.
             let Some(name) = (count >> 32).checked_sub(1).and_then(|victim| NAMES.get(victim as usize)) else {
                 assert!(now().now < give_up, "the server works for no victim");
                 continue;
@@ -195,7 +195,7 @@ mod target {
         pages as u64
     }
 
-    /// Writes until the region is gone, and then for a while; logs how often it saw what is none of its business.
+    /// Writes until the region is gone, and then for a while; logs how often it saw contents of others.
     fn hold(request: &Request, place: &Place) -> u64 {
         let frame = request.lent_to_write(place).expect("the region is lent to be written");
         let mut count = 0;

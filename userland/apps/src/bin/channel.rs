@@ -1,4 +1,4 @@
-//! Sends values through a channel to a task that looks at each; the parameter `role` says who.
+//! Sends values through a channel to a task that looks at each; the parameter `role` selects one.
 //!
 //! | role        | handles                                                                        | does                          |
 //! |-------------|--------------------------------------------------------------------------------|-------------------------------|
@@ -21,7 +21,7 @@ fusee::entry!(main);
 
 /// How many values are sent.
 const VALUES: u64 = 10_000;
-/// A value: its number, and what follows from that.
+/// A value: its number, and words computed from that.
 type Value = [u64; 5];
 
 fn main() {

@@ -5,16 +5,16 @@
 //! |--------------|-------------------------------------------------------|-------------------------------------------------------------------------|
 //! | 0, archive   | the system as "system"                                | enciphers the vectors of SP 800-38A, and `mebibytes` MiB with keys of both lengths |
 //! | 1, radio     | notification "end" (signal)                           | in each of `jobs` jobs enciphers `bytes` bytes                          |
-//! | 2, victim    | notification "begun" (signal)                         | enciphers all of its memory, again and again, until somebody stops it   |
+//! | 2, victim    | notification "begun" (signal)                         | enciphers all of its memory, again and again, until it is stopped       |
 //! | 3, next      | notification "begun" (wait), task "victim" (stop), the system | stops the victim in the middle of its work, and works with the engine itself |
-//! | 4, mistaken  | region "other" (the same rights), of which the server knows nothing; the system | asks for what cannot be done              |
+//! | 4, mistaken  | region "other" (the same rights), of which the server knows nothing; the system | makes requests that cannot be granted     |
 //! | 5, unlucky   | none                                                  | enciphers `times` times, and says how each time ended                   |
 //!
-//! What is right is computed by the crates `aes` and `cbc`. The archive logs how many vectors were right, of four (1); how many MiB were enciphered (2) and
-//! deciphered (3) as these crates do it. The radio logs how many of its texts were right (1), and how often the engine was lost (2); it exits with code 0 if
-//! nothing else happened, and not all were lost. The next one logs whether the victim was at work when it was stopped (1), and whether its own text is
-//! right (2). The mistaken one logs codes of refusals (3), 100 for one of the kernel, 200 for an engine that was lost, 0 for none; and so does the unlucky
-//! one (1), which then logs how many texts were right (2).
+//! The expected texts are computed by the crates `aes` and `cbc`. The archive logs how many vectors were right, of four (1); how many MiB were
+//! enciphered (2) and deciphered (3) as these crates do it. The radio logs how many of its texts were right (1), and how often the engine was lost
+//! (2); it exits with code 0 if nothing else happened, and not all were lost. The next one logs whether the victim was at work when it was stopped
+//! (1), and whether its own text is right (2). The mistaken one logs codes of refusals (3), 100 for one of the kernel, 200 for an engine that was
+//! lost, 0 for none; and so does the unlucky one (1), which then logs how many texts were right (2).
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![forbid(unsafe_code)]
 
@@ -80,7 +80,7 @@ fn main() {
     }
 }
 
-/// What all have.
+/// The handles that all roles have.
 struct Desk {
     engine: Engine,
     server: Endpoint,
@@ -272,9 +272,9 @@ fn code<T>(result: Result<T, CipherError>) -> u64 {
     }
 }
 
-//--- Texts, and what is right
+// --- Texts, and their ciphers
 
-/// What enciphers the same text, a chunk after the other.
+/// A cipher of the same text on this CPU, a chunk after the other.
 enum Check {
     Short(Encryptor<Aes128>),
     Long(Encryptor<Aes256>),
@@ -291,7 +291,7 @@ fn is_filled(desk: &Desk, round: u64) -> bool {
     (0..MEBIBYTE as usize / 8).all(|word| desk.bytes().read_u64(word * 8) == pattern(round, word))
 }
 
-/// Whether the first mebibyte is what the text of this round becomes.
+/// Whether the first mebibyte is the cipher of this round's text.
 fn is_enciphered(desk: &Desk, round: u64, check: &mut Check) -> bool {
     (0..MEBIBYTE as usize / CHUNK).all(|chunk| {
         let mut wanted = [0; CHUNK];
@@ -316,7 +316,7 @@ fn write(desk: &Desk, round: u64, bytes: u64) {
     }
 }
 
-/// Whether it was enciphered with the short key: what the crates decipher is the text.
+/// Whether it was enciphered with the short key: the crates decipher it to the text.
 fn is_right(desk: &Desk, round: u64, bytes: u64, iv: Iv) -> bool {
     let mut check = Decryptor::<Aes128>::new(&SHORT.into(), &iv.0.into());
     (0..bytes as usize / BLOCK as usize).all(|number| {

@@ -1,5 +1,5 @@
 //! Enters the kernel as often as it can, first alone and then together with a rival on another CPU, and looks how long that takes
-//! and what of it was not charged; the parameter `role` says who.
+//! and which part of it was not charged; the parameter `role` selects a task.
 //!
 //! | role         | handles                                   | does                                                     |
 //! |--------------|-------------------------------------------|----------------------------------------------------------|

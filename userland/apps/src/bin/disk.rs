@@ -1,7 +1,7 @@
-//! Writes a disk, reads it back in another order, and compares every word; then asks for what no disk can do.
+//! Writes a disk, reads it back in another order, and compares every word; then makes requests that no disk can serve.
 //!
 //! Handles: endpoint "disk" (call), region "memory" (read, write, lend; a mebibyte and a page), region "other" (the same rights), of which the server knows nothing; the
-//! system as "system". Parameters: "mebibytes", one if absent; "again", how often what its server's death cuts short is asked for again: not at all if absent.
+//! system as "system". Parameters: "mebibytes", one if absent; "again", how often a request that its server's death cuts short is made again: not at all if absent.
 //!
 //! Logs `log(1, MiB written)`, `log(2, MiB that were read back equal)`, and the codes of refusals: `log(3, code)`, once for each of a list.
 //! Ends the system, with code 0 if all words were equal.
@@ -33,7 +33,7 @@ fn main() {
     disk.flush(NEVER).expect("the disk keeps what it took");
     log(1, rounds);
 
-    // From the end, and one sector at the wrong end of each piece first: what is in the wrong place is not what is expected there.
+    // From the end, and one sector at the wrong end of each piece first: a sector in the wrong place differs from the expected one.
     let mut equal = 0;
     for round in (0..rounds).rev() {
         memory.shared().fill(0, memory.shared().len(), 0xEE);
@@ -56,7 +56,7 @@ fn main() {
     refused(disk.write(0, whole / SECTOR as u64 + 1, &memory, 0, NEVER));
     // The server has no place for it.
     refused(disk.write(0, 1, &other, 0, NEVER));
-    // What a client of its own making would say.
+    // The request of a client that makes its own words.
     let raw = |words, rights| {
         let answer = server.call_lending(words, &memory, rights, NEVER).expect("the server answers");
         log(3, answer.words[0]);
@@ -80,7 +80,7 @@ fn refused(result: Result<(), DiskError>) {
     log(3, code);
 }
 
-/// Writes into each word what sector `first` and those behind it are to hold.
+/// Writes into each word the content of sector `first` and those behind it.
 fn fill(memory: &Region, first: u64) {
     let words = MEBIBYTE as usize / 8;
     for word in 0..words {

@@ -120,7 +120,7 @@ impl Doorman {
             self.answer(member, Verdict::GoOn);
         }
         self.share(DoorbellPage::Open);
-        // What was asked before: the doorbell is open by now.
+        // Requests from before: the doorbell is open by now.
         self.answer_all(|_| Verdict::Again);
         let until = now().now + Nanoseconds(open * 1000);
         while let Some(member) = self.take(until) {

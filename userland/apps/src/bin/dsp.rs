@@ -1,5 +1,5 @@
-//! A client of a signal processor without copy engines: in each job, filters a signal, transforms what comes out,
-//! and compares both with what it computes itself, slowly.
+//! A client of a signal processor without copy engines: in each job, filters a signal, transforms the result,
+//! and compares both with its own slow computation.
 //!
 //! Handles: engine "ee"; regions "ring", "kick" and "buffer" (read, write), which is the driver's `buffer.<this task>`;
 //! notification "gpu_done"; system, which it ends. Parameter: "jobs", how many.
@@ -76,7 +76,7 @@ const ROOT: [i64; 2] = [1_068_571_464, -105_245_103];
 /// How far a part of a spectrum may be off, in hundredths: 1.21 for each halving of the points.
 const TOLERANCE: i64 = 121 * POINTS.ilog2() as i64;
 
-/// Whether `spectrum` is what `Transform` says it makes of `samples`, by the definition of the transform.
+/// Whether `spectrum` is the result that `Transform` promises for `samples`, by the definition of the transform.
 fn is_spectrum(samples: &[i16; SAMPLES], spectrum: &[i16; SAMPLES]) -> bool {
     let mut roots = [[1 << 30, 0]; POINTS];
     for index in 1..POINTS {
@@ -92,7 +92,7 @@ fn is_spectrum(samples: &[i16; SAMPLES], spectrum: &[i16; SAMPLES]) -> bool {
             sum[0] += re * root_re - im * root_im;
             sum[1] += re * root_im + im * root_re;
         }
-        // Hundredths of what a sample counts, divided by the number of points.
+        // Hundredths of a sample's value, divided by the number of points.
         let hundredths = sum.map(|part| ((part >> 20) * 100 / (POINTS as i64)) >> 10);
         (0..2).all(|part| (hundredths[part] - 100 * i64::from(spectrum[2 * k + part])).abs() <= TOLERANCE)
     })

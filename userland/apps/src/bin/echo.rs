@@ -26,7 +26,7 @@ fn main() {
 
 fn echo<P: Read + Write>(port: &mut P, number: u64) -> Result<(), P::Error> {
     let (mut line, mut filled) = ([0; LINE], 0);
-    // One by one: what comes after the end of the line is the next one's.
+    // One by one: bytes after the end of the line belong to the next one.
     while filled < LINE && !line[..filled].ends_with(b"\n") {
         filled += port.read(&mut line[filled..=filled])?;
     }

@@ -1,4 +1,4 @@
-//! Keeps floating-point registers busy across preemptions and checks that nobody else's numbers turn up in them.
+//! Keeps floating-point registers busy across preemptions and checks that no other task's numbers turn up in them.
 //!
 //! Handles: none. Parameters: "seed", different for each such task; "rounds" in each job. Logs `log(1, jobs)` after
 //! "jobs" jobs if every sum was right, `log(0, job)` at the first that was not.

@@ -57,7 +57,7 @@ fn main() {
         if has_lost {
             log(2, 1);
         }
-        // Whoever writes has ended before.
+        // The writer has ended before.
         shutdown(environment.expect::<System>("system"), 0)
     }
 }

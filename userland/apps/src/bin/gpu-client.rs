@@ -1,12 +1,12 @@
-//! A client of the accelerator, for tests of what it and others live through when the device, or another client, misbehaves.
+//! A client of the accelerator, for tests of the effects on it and on others when the device, or another client, misbehaves.
 //!
 //! With the parameter `count` it sends a page through device memory and back, on the engines "ce_in" and "ce_out", once in each
-//! of so many jobs, and compares; then `log(count, pages that came back as they were)`. Its region "buffer" has two pages. What does not end well is done again, `again` times at most, 100 us later.
+//! of so many jobs, and compares; then `log(count, pages that came back as they were)`. Its region "buffer" has two pages. A job that fails is done again, `again` times at most, 100 us later.
 //!
 //! With the parameter `operation_us` it takes "engine" in its first job, submits an operation of that length (zero: endless),
 //! waits for its end, at most `patience_us` (absent: for ever; zero: not at all), and gives the engine back. Then it takes the engine
 //! again for an operation that is all right. With the parameter `late_us` it computes for so long between the grant and the first
-//! operation. It logs what it hears:
+//! operation. It logs its results:
 //!
 //! | `log`     | of                | second word                                                             |
 //! |-----------|-------------------|-------------------------------------------------------------------------|
@@ -28,7 +28,7 @@ use fusee_accel_contract::space::{BUFFER_BASE, LOCAL_BASE};
 
 fusee::entry!(main);
 
-/// An operation that nobody has reason to complain of, in nanoseconds.
+/// An operation that no other task has reason to complain of, in nanoseconds.
 const SHORT: u64 = 200_000;
 
 fn main() {
@@ -40,7 +40,7 @@ fn main() {
     }
 }
 
-/// What tells this task of the end of its operations.
+/// The notification of the ends of this task's operations.
 fn done_of(environment: &Environment) -> Notification {
     environment.expect("gpu_done")
 }

@@ -2,12 +2,12 @@
 //! with a state that it fetches from where it was.
 //!
 //! A job computes, takes a token, fetches its state if that is on another GPU, copies a matrix in, multiplies twice, copies the state
-//! out, gives the token back, and computes. The new state is the old one times the matrix, twice; what comes out is compared with
-//! what the task computes itself, so that a state that was lost or mixed up is a fault. A job that is told that it has used up its
+//! out, gives the token back, and computes. The new state is the old one times the matrix, twice; the result is compared with
+//! the task's own computation, so that a state that was lost or mixed up is a fault. A job that is told that it has used up its
 //! budget ends: it gives its token back, and the next one begins without a state.
 //!
-//! Handles: pool "gpus"; for each GPU *n* the engines "ee.n", "in.n" and "out.n", those that copy in one group, and what clients of
-//! the devices `gpu0`, `gpu1` get; the region "buffer" (read, write), which is `buffer.<this task>` of both drivers. Parameters:
+//! Handles: pool "gpus"; for each GPU *n* the engines "ee.n", "in.n" and "out.n", those that copy in one group, and the handles of clients of
+//! the devices `gpu0`, `gpu1`; the region "buffer" (read, write), which is `buffer.<this task>` of both drivers. Parameters:
 //! "compute_ns" before and after the token; "kernel_ns" of each product; "bytes" of each copy
 //! and of the state; "long0", "long1" and so on, instants in order: the first job released then or later runs "factor" times as long.
 #![cfg_attr(target_os = "none", no_std, no_main)]
@@ -28,7 +28,7 @@ const ORDER: usize = 4;
 const WORDS: usize = ORDER * ORDER;
 type Matrix = [u32; WORDS];
 
-/// Names by GPU: of engines, and of what clients get.
+/// Names by GPU: of engines, and of clients' handles.
 const ENGINES: [[&str; 3]; 2] = [["ee.0", "in.0", "out.0"], ["ee.1", "in.1", "out.1"]];
 const RINGS: [&str; 2] = ["ring.gpu0", "ring.gpu1"];
 const DONE: [&str; 2] = ["gpu_done.gpu0", "gpu_done.gpu1"];
@@ -44,7 +44,7 @@ fn acquire<'token>(token: &'token Token<'_>, engine: &Engine) -> Result<EngineGu
     }
 }
 
-/// What we have of one GPU.
+/// The handles to one GPU.
 struct Gpu {
     context: Context,
     done: Notification,
@@ -70,7 +70,7 @@ impl Gpu {
         self.finish(fence)
     }
 
-    /// Waits until an operation is done, whatever else it hears meanwhile.
+    /// Waits until an operation is done, with any notices meanwhile.
     fn finish(&self, fence: Fence) -> Result<(), Told> {
         let wait = || self.context.wait_for(fence, self.done, Instant::NEVER);
         let (first, told) = match wait() {

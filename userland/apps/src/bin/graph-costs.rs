@@ -1,4 +1,4 @@
-//! What releasing jobs by number costs, and the end of a node's job, in instructions.
+//! The cost of releases by number, and of the end of a node's job, in instructions.
 //!
 //! | role | does | logs | handles |
 //! |---|---|---|---|
@@ -15,7 +15,7 @@ fusee::entry!(main);
 
 /// Jobs that are measured.
 const ROUNDS: u32 = 64;
-/// What the consumer logs.
+/// The key of the consumer's log.
 const TOKEN: u64 = 4;
 
 fn main() {

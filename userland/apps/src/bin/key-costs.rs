@@ -1,4 +1,4 @@
-//! What it takes to have an engine whose device decides by keys, in instructions: the shortest of several times, less what is around it.
+//! The cost of an engine with a device that decides by keys, in instructions: the shortest of several times, less the code around it.
 //!
 //! | role      | measures                                                                            | handles                                                |
 //! |-----------|-------------------------------------------------------------------------------------|--------------------------------------------------------|

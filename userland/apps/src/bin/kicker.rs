@@ -1,6 +1,6 @@
-//! Uses a device again and again and logs what that takes, in instructions, less what is around it: null system calls (0), kicks by a call where there are
+//! Uses a device again and again and logs the cost, in instructions, less the code around it: null system calls (0), kicks by a call where there are
 //! some (1), and submitting launches of kernels with no, four and sixteen words of arguments, from the typed call until the device is to be kicked (2 to
-//! 4). With the kick the client gives the emulator's turn to the device, whose instructions would count, too.
+//! 4). With the kick the client gives the emulator's turn to the device, and the device's instructions would count, too.
 //!
 //! Handles: engine "ee"; the notification "kick" where a device is kicked by a call; system "system", which it ends; the region "buffer", which is
 //! `buffer.<this task>` of the driver.
@@ -27,7 +27,7 @@ const BEGINNING: Nanoseconds = Nanoseconds(2_000_000);
 macro_rules! kernels {
     ($($name:ident $label:literal { $($field:ident)* })*) => {$(
         arguments! {
-            /// What the device does not have, so that it refuses it at once.
+            /// A kernel that the device does not have, so that it refuses it at once.
             struct $name { $($field: u32),* }
         }
 

@@ -4,11 +4,11 @@
 //! |--------------|-------------------------------------------------------------------------|-------------------------------------|
 //! | 0, wrong     | engine "ee"; region "buffer" (read, write), `buffer.<this task>` of the driver | launches each kind of wrong kernel, and a right one after it |
 //! | 1, neighbour | the same, of a device with kernels for pictures                         | in each of `jobs` jobs takes a median and a histogram of a picture |
-//! | 2, patient   | as the wrong one                                                        | in each of `jobs` jobs launches a kernel whose author does not know how long it takes; in job `long` with a block that takes `times` as long |
+//! | 2, patient   | as the wrong one                                                        | in each of `jobs` jobs launches a kernel without a time by its author; in job `long` with a block that takes `times` as long |
 //!
-//! The wrong one logs how many wrong launches failed (1), and how many right ones did all they should (2); the neighbour, how many of its medians (1)
-//! and histograms (2) were those of the plain functions, and how many right launches of the other's kernel its device refused (3); the patient one, how many
-//! launches computed what the plain function does (1), and how many failed (2).
+//! The wrong one logs how many wrong launches failed (1), and how many right ones gave the right results (2); the neighbour, how many of its medians
+//! (1) and histograms (2) were those of the plain functions, and how many right launches of the other's kernel its device refused (3); the patient
+//! one, how many launches gave the results of the plain function (1), and how many failed (2).
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![forbid(unsafe_code)]
 
@@ -41,7 +41,7 @@ fn wrong(context: &Context, engine: &Engine, mut numbers: Buffer) {
     for how in How::WRONG {
         next_job().expect("this task is periodic");
         numbers.fill(7);
-        // By addresses: a kernel that panics as it is asked what it needs would do so here, too.
+        // By addresses: a kernel that panics as it computes its needs would do so here, too.
         let words = words(&Wrong { how: how as u8 }, &[space::BUFFER_BASE as u32]);
         let launch = Launch { kernel: identity::<Wrong>(), first: 0, blocks: 2, words };
         failed += u64::from(context.run(engine, Operation::Launch(launch), Instant::NEVER) == FAILED);
@@ -95,7 +95,7 @@ fn neighbour(environment: &Environment, context: &Context, engine: &Engine, mut 
     log(3, refused);
 }
 
-/// Numbers of a launch, and what each says.
+/// Numbers of a launch, and the value of each.
 const NUMBERS: usize = 64;
 const ROUNDS: u32 = 200;
 

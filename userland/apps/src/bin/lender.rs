@@ -1,5 +1,5 @@
-//! A notification goes from its owner through a broker to a client, and is taken back: who is what, the parameter `role`
-//! says.
+//! A notification goes from its owner through a broker to a client, and is taken back: the parameter `role`
+//! selects the task.
 //!
 //! | role      | handles                                                                                       |
 //! |-----------|-----------------------------------------------------------------------------------------------|
@@ -52,7 +52,7 @@ fn broke(environment: &Environment) {
     let request = withdrawals.reply_receive(request.token, [0; 6], Instant::NEVER).expect("the client asks");
     let rest = withdrawals.reply_with(request.token, [0; 6], &event, Rights::ALL);
     assert!(matches!(rest, Ok(None)), "the client takes the notification, and nobody else asks");
-    // Who ends takes back what it gave.
+    // A task that ends takes its copies back.
     let _ = withdrawals.receive(Instant::NEVER);
 }
 

@@ -32,7 +32,7 @@ fn main() {
         next_job().expect("this task is periodic");
         run(Work::launch(Gradient { width, height }, (&one, &mut three)));
         run(Work::launch(BlockMatch { width, height, radius: 6, stride: 4 }, (&one, &two, &mut three)));
-        // Moved by what stands there: anywhere.
+        // Moved by the values there: anywhere.
         run(Work::launch(Shift { width, height }, (&one, &two, &mut three)));
     }
     for order in [4, 16, 32] {

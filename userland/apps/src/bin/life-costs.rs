@@ -1,4 +1,4 @@
-//! What another life of a task costs the kernel, in instructions: the shortest of several times, less what is around it.
+//! The cost of another life of a task for the kernel, in instructions: the shortest of several times, less the code around it.
 //!
 //! | role        | measures                                                                                               |
 //! |-------------|--------------------------------------------------------------------------------------------------------|

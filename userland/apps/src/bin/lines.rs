@@ -1,4 +1,4 @@
-//! Prints lines that take several messages each: what a console must keep whole.
+//! Prints lines that take several messages each, which a console must keep whole.
 //!
 //! Handles: endpoint "console" (call); notification "done" (signal), or none. Parameters: "lines", five if absent; "name", a number that each line tells.
 #![cfg_attr(target_os = "none", no_std, no_main)]

@@ -3,7 +3,7 @@
 //! Handles: region "area" (read, write, map). Parameters: "rounds", ten if absent; "probe": if one, the last page is
 //! read once more while it is not mapped, which must fault.
 //!
-//! Logs `log(1, pages)` after each round in which every page held what was written a round earlier, and
+//! Logs `log(1, pages)` after each round in which every page held the value written a round earlier, and
 //! `log(0, page)` for the first that did not.
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![forbid(unsafe_code)]

@@ -1,6 +1,6 @@
-//! A client of two GPUs, whose state moves in each job: from the first to the second directly, and back through memory.
+//! A client of two GPUs with a state that moves in each job: from the first to the second directly, and back through memory.
 //!
-//! Handles: for each of the GPUs "left" and "right" the engines "in.GPU" and "out.GPU", and what their clients get; the
+//! Handles: for each of the GPUs "left" and "right" the engines "in.GPU" and "out.GPU", and the handles of their clients; the
 //! region "buffer" (read, write), which is `buffer.<this task>` of both drivers; notification "finished"; system, which it
 //! ends when it has got all bits of "others" from there. Parameters: "others"; "jobs", how many; "slowdown", by how many
 //! percent a byte takes longer from left to right than over a near way.
@@ -83,7 +83,7 @@ fn upload(side: &Side, buffer: &SharedBytes, seed: u64) {
     for offset in (0..STATE.bytes).step_by(8) {
         buffer.write_u64((START + offset) as usize, noise(seed, offset));
     }
-    // What a state passes through holds nothing of it.
+    // The memory through which a state passes holds nothing of it.
     buffer.fill(PASSAGE as usize, 2 * STATE.bytes as usize, 0);
     let (source, destination) = (BUFFER_BASE + START, LOCAL_BASE + STATE.offset);
     run(&side.context, &side.copy_in, Operation::Copy { source, destination, length: STATE.bytes });

@@ -1,16 +1,16 @@
-//! Tasks that share a count by a mutex, and one that waits until it is high enough; the parameter `role` says who.
+//! Tasks that share a count by a mutex, and one that waits until it is high enough; the parameter `role` selects one.
 //!
 //! All have the region "state" (read, write) and the engine "lock".
 //!
 //! | role       | handles                                            | does                                               |
 //! |------------|----------------------------------------------------|----------------------------------------------------|
-//! | 0, counter | notification "counted" (signal)                    | counts; `log(1, 1)`: what it found was always whole |
+//! | 0, counter | notification "counted" (signal)                    | counts; `log(1, 1)`: the count was always whole     |
 //! | 1, waiter  | "counted" (wait), "go" (signal), "locked" (wait)   | waits for all counters, then for the doomed         |
 //! | 2, doomed  | "go" (wait), "locked" (signal)                     | changes the count, and ends with the mutex locked   |
 //! | 3, low     |                                                    | in each job, computes 5 ms with the mutex locked   |
 //! | 4, high    |                                                    | in each job, locks it; `log(1, 1)` in the second   |
 //!
-//! The waiter logs the count (1), that a wait for more ends by its deadline (2), what it finds after the doomed (3), and that
+//! The waiter logs the count (1), that a wait for more ends by its deadline (2), the result after the doomed (3), and that
 //! this is over once it was repaired (4).
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![forbid(unsafe_code)]
@@ -25,7 +25,7 @@ fusee::entry!(main);
 /// How often each counter counts, and how many counters there are.
 const TIMES: u64 = 1_000;
 const COUNTERS: u64 = 2;
-/// A count, and what follows from it.
+/// A count, and a word computed from it.
 type State = [u64; 2];
 
 fn main() {
@@ -100,7 +100,7 @@ fn hold(state: &Mutex<State>) {
     }
 }
 
-/// It finds the mutex locked by a task whose deadline is far away, in a job that ends soon.
+/// The task finds the mutex locked by a task with a deadline far away, in a job that ends soon.
 fn hurry(state: &Mutex<State>) {
     loop {
         let job = next_job().expect("this task has jobs");
@@ -112,7 +112,7 @@ fn hurry(state: &Mutex<State>) {
         drop(guard);
         let after = now();
         if job.number == 2 {
-            // It suspended, and paid for what the holder did meanwhile.
+            // It suspended, and paid for the holder's work meanwhile.
             let waited = after.now.since(before.now);
             log(2, u64::from(waited >= Nanoseconds(1_000_000) && waited < Nanoseconds(20_000_000)));
         }

@@ -1,17 +1,17 @@
-//! Draws on a screen, or tries what cannot be drawn.
+//! Draws on a screen, or makes requests that cannot be drawn.
 //!
 //! Handles: endpoint "screen" (call), region "picture" (read, write, lend). Parameter "role":
 //!
 //! - 0 draws in grey, 1 in colours and then a part anew; then signals "shown". Log: `log(1, code)` for each picture, zero or the code of a refusal.
 //! - 2 waits for "shown" until `clients` have signalled it, a bit each; says that the picture stands, waits for a line that is typed, and ends the system.
 //!   Handles: endpoint "console", notifications "shown", "received"; "system".
-//! - 3 shows its colours, and then asks for what cannot be: `log(2, code)` for each. Its region "other" is one that the server has no place for; then signals.
+//! - 3 shows its colours, and then makes impossible requests: `log(2, code)` for each. Its region "other" is one that the server has no place for; then signals.
 //! - 4 shows pictures of one colour, with deadlines of which most pass in the middle, and overwrites each at once: logs `log(3, 1)` if some passed, and
 //!   `log(4, 1)` if some did not. The last ones pass. "rounds", at most 200; "step_us". Then signals.
 //! - 5 shows pictures of one colour for ever, and signals "begun" right before the second.
 //! - 6 waits for "begun", stops "victim" "delay_us" later, and shows the grey scene: `log(5, code)`. Then signals.
 //! - 7 shows the grey scene "times" times, `log(6, code)` for each, then signals.
-//! - 8 shows the grey scene "times" times, and again what its server's death has cut short; logs `log(7, times that it was shown)`, then signals.
+//! - 8 shows the grey scene "times" times, and again each one that its server's death has cut short; logs `log(7, times that it was shown)`, then signals.
 //!
 //! Parameter "bit": which bit of "shown" is signalled.
 #![cfg_attr(target_os = "none", no_std, no_main)]
@@ -51,7 +51,7 @@ fn main() {
     shown.signal(1 << environment.parameter("bit").unwrap_or(0)).expect("this task may say that it is done");
 }
 
-/// What the task draws on.
+/// The canvas that the task draws on.
 fn canvas<C: display::Colour>(environment: &Environment) -> Result<Canvas<C>, DisplayError> {
     let server = environment.expect::<Endpoint>("screen");
     Canvas::open(server, environment.expect::<Region>("picture"), NEVER)
@@ -116,8 +116,8 @@ fn be_mistaken(environment: &Environment) {
     for picture in wrong {
         tell(2, display.show(&picture, NEVER));
     }
-    // The server has no place for it, so the kernel refuses; one that is too small for its window; one whose window is not on the screen; one whose window
-    // is another's.
+    // The server has no place for it, so the kernel refuses; one that is too small for its window; one with a window outside the screen; one with the
+    // window of another.
     tell(2, Display::open(server, environment.expect::<Region>("other"), NEVER).map(drop));
     for name in ["small", "beyond", "over"] {
         tell(2, Canvas::<Rgb888>::open(server, environment.expect::<Region>(name), NEVER).map(drop));
@@ -148,7 +148,7 @@ fn be_late(environment: &Environment) {
             Err(DisplayError::Call(CallLendingError::TimedOut)) => late += 1,
             Err(error) => panic!("the screen shows what fits: {error:?}"),
         }
-        // What the server reads now is of no picture.
+        // The memory that the server reads now is of no picture.
         let Ok(()) = canvas.clear(Rgb888::WHITE);
     }
     log(3, u64::from(late > 0));

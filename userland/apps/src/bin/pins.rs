@@ -48,7 +48,7 @@ fn own(environment: &Environment, pins: Endpoint, pin: u8) -> ! {
     for _ in 0..3 {
         lamp.toggle().expect("the pin can be driven");
         log(2, lamp.is_set_high().expect("the pin is known").into());
-        // What the pin is, and not what we have said.
+        // The level of the pin, and not the level that was set.
         let seen = pins.call(Request::Get(FREE).message(), Instant::NEVER).expect("the server answers");
         log(2, seen[1]);
     }

@@ -1,4 +1,4 @@
-//! Looks what a task can reach, one access a life: a fault is the end of a life, and another begins.
+//! Tries the accesses of a task, one access a life: a fault is the end of a life, and another begins.
 //!
 //! Life `n` brings itself into the state that the parameter "stage" says, and then reads the word at the address "probe.00n", or, if that is odd, writes the one before it. If it lives on, it
 //! logs `log(1, n)` and ends. The life after the last one ends the system.
@@ -82,7 +82,7 @@ fn probe_of(environment: &Environment, life: u64) -> Option<u64> {
     environment.parameter(core::str::from_utf8(&name).ok()?)
 }
 
-/// Lends the region with each call, whoever serves.
+/// Lends the region with each call, to any server.
 fn lend(environment: &Environment) -> ! {
     let (requests, region) = (environment.expect::<Endpoint>("requests"), environment.expect::<Region>("lent"));
     loop {

@@ -1,12 +1,12 @@
 //! A client of a GPU: in each job, copies two matrices in, multiplies them there, copies the product out, and compares it
-//! with what it computes itself.
+//! with its own computation.
 //!
 //! Handles: engines "in", "ee", "out"; regions "ring", "kick" and "buffer" (read, write), which is the driver's
 //! `buffer.<this task>`; notifications "gpu_done" and, perhaps, "finished"; perhaps a pool "gpu", of which each job then has a
-//! token first. Parameters: "jobs", how many; "product_us", how long a product takes; "bits", what is signalled in the end.
+//! token first. Parameters: "jobs", how many; "product_us", how long a product takes; "bits", which are signalled in the end.
 //!
 //! With the parameter "gpus" it is a client of so many, and each job works on the one that its token is for. Its engines are "in.0",
-//! "ee.0", "out.0", "in.1" and so on, the devices `gpu<first>` and those that follow, where "first" is a parameter, too. All who use the pool share the region "holders", a word for each token, which names who holds it.
+//! "ee.0", "out.0", "in.1" and so on, the devices `gpu<first>` and those that follow, where "first" is a parameter, too. All users of the pool share the region "holders", a word for each token, which names its holder.
 //!
 //! Logs how many products were right (1) and, with "holders", how often a token was another's, too (2).
 #![cfg_attr(target_os = "none", no_std, no_main)]
@@ -22,14 +22,14 @@ fusee::entry!(main);
 const ORDER: usize = 12;
 const BYTES: u64 = 4 * (ORDER * ORDER) as u64;
 
-/// What we have of one GPU.
+/// The handles to one GPU.
 struct Gpu {
     context: Context,
     /// Copies in, executes, copies out.
     engines: [Engine; 3],
 }
 
-/// Names of engines by place in the pool, and of what clients get by device.
+/// Names of engines by place in the pool, and of clients' handles by device.
 const ENGINES: [[&str; 3]; 4] =
     [["in.0", "ee.0", "out.0"], ["in.1", "ee.1", "out.1"], ["in.2", "ee.2", "out.2"], ["in.3", "ee.3", "out.3"]];
 const RINGS: [&str; 4] = ["ring.gpu0", "ring.gpu1", "ring.gpu2", "ring.gpu3"];
@@ -83,7 +83,7 @@ fn main() {
 
         let token = pool.as_mut().map(|pool| pool.acquire(Instant::NEVER).expect("a token comes back to the pool"));
         let replica = token.as_ref().map_or(0, |token| token.replica());
-        // Who comes finds nobody, and who goes finds itself.
+        // A task that comes finds no holder, and a task that goes finds itself.
         let mut pass = |from: u64, to: u64| {
             if let Some(holders) = &holders {
                 let place = 8 * usize::from(replica);

@@ -13,7 +13,7 @@
 //! how many products were right (1), and how many times it was granted the engine in `within_us` (2); a hoarder whether all products were right (1), and
 //! whether it had the engine for `least_ms` to `most_ms` (2), or without these for how many milliseconds it had (3). With the parameter `silent` it
 //! submits nothing for so long. With the parameter `claims` it asks the sharer, by its endpoint "requests", for that weight before each round,
-//! and logs whether that was granted (4). A manager needs "requests" and the region "usage" (read), and logs how many permille of what all had the group had while it was suspended (1), and whether it had
+//! and logs whether that was granted (4). A manager needs "requests" and the region "usage" (read), and logs how many permille of the time of all the group had while it was suspended (1), and whether it had
 //! `least` to `most` permille for as long afterwards (2), or without these how many (3). A warden logs, in bits from 8 on, of which members it was told, and 1 if it was granted the end (1).
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![forbid(unsafe_code)]
@@ -168,7 +168,7 @@ fn manage(environment: &Environment) {
     let page = UsagePage::new(&environment.expect::<Region>("usage"));
     let group = environment.parameter("group.media").expect("this task is the manager of `media`");
     let sleep = |time: Nanoseconds| sleep_until(now().now + time).expect("this task may sleep");
-    // What was used is booked when an interval ends.
+    // Used time is booked when an interval ends.
     let (settling, time) = (milliseconds(environment, "settling_ms"), milliseconds(environment, "for_ms"));
     let permille_of_group = || {
         let picture = || page.picture().expect("the sharer has shown what was used");

@@ -1,4 +1,4 @@
-//! Does what its script says, in each of its jobs: the tasks of conformance systems.
+//! Plays its script, in each of its jobs: the tasks of conformance systems.
 //!
 //! The simulator runs the same scripts directly (`tools/simulator/src/actor.rs`), and both must leave the same trace.
 //! A task with jobs runs all steps in each of them; one without runs them once. A refused call changes nothing about
@@ -48,7 +48,7 @@ fn main() {
     }
 }
 
-/// What came of a step.
+/// The result of a step.
 enum Outcome {
     Done,
     /// The kernel refused the call; the script goes on.
@@ -57,7 +57,7 @@ enum Outcome {
     Overrun,
 }
 
-/// Where the script receives what `reply` answers.
+/// The step at which the script receives the request that `reply` answers.
 fn received(steps: &[Step], reply: &Step) -> usize {
     let is_it = |step: &Step| step.operation == operation::RECEIVE && step.handle == reply.handle;
     steps.iter().position(is_it).expect("who replies has received")
@@ -69,7 +69,7 @@ impl From<bool> for Outcome {
     }
 }
 
-/// What the script has acquired and opened so far.
+/// The objects that the script has acquired and opened so far.
 struct Player {
     environment: Environment,
     /// By handles: a mutex has a number of no device, which an engine may have, too.
@@ -82,7 +82,7 @@ struct Player {
 }
 
 impl Player {
-    /// Plays all steps once; `release` is what sleeps count from, `job` the number of the job.
+    /// Plays all steps once; sleeps count from `release`, and `job` is the number of the job.
     fn play(&mut self, release: Instant, job: u64) {
         let steps = self.environment.script();
         let mut next = 0;
@@ -252,7 +252,7 @@ impl Player {
         let environment = self.environment;
         let rings =
             |guard: &&EngineGuard<'_>| guard.engine().has_doorbell() && guard.engine().number() == step.selector;
-        // What is used without its lock is always there.
+        // An engine that is used without its lock is always there.
         let shared = self.shared(step.selector);
         let guard = self.held.iter().flatten().map(|(_, guard)| guard).chain(&shared).find(rings)?;
         let context = self

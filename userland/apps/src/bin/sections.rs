@@ -1,10 +1,10 @@
 //! A client of the GPU that names no pool and no engine, and computes on after its last copy.
 //!
-//! Each job copies two matrices in, has them multiplied, copies the product out, compares it with what it has computed itself, and then computes for a while. With the parameter "early" it says after the last copy that it does not need the device any more,
-//! so that its token is another's meanwhile; without it, it has the token until the end.
+//! Each job copies two matrices in, has them multiplied, copies the product out, compares it with its own computation, and then computes for a while.
+//! With the parameter "early" it says after the last copy that it does not need the device any more, so that its token is another's meanwhile; without it, it has the token until the end.
 //!
-//! Handles: engines of a device, a pool, and what clients get; the region "buffer" (read, write), which is `buffer.<this task>` of the driver. Parameters: "early"; "after_us", how long it computes;
-//! "seed", of its matrices.
+//! Handles: engines of a device, a pool, and the handles of clients; the region "buffer" (read, write), which is `buffer.<this task>` of the driver.
+//! Parameters: "early"; "after_us", how long it computes; "seed", of its matrices.
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![forbid(unsafe_code)]
 

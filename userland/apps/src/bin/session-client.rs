@@ -1,17 +1,17 @@
-//! Clients of a server of sessions, honest and not; and a sharer that has endless commands reset: who is what, the parameter `role` says.
+//! Clients of a server of sessions, honest and not; and a sharer that has endless commands reset: the parameter `role` selects one.
 //!
 //! | role | does |
 //! |---|---|
 //! | 0, opener | `rounds` times opens its context, maps its buffer, has a product computed, and closes; each 64th time also one before the buffer is mapped, which must fail. At last opens all its contexts and closes them |
 //! | 1, hoarder | opens its contexts until it is refused, keeps them until `until_ms`, and closes them |
-//! | 2, trespasser | until `until_ms` maps what is not its own, unmaps, closes and resets while it works, and asks for what is another's; hands over commands all the while |
+//! | 2, trespasser | until `until_ms` maps memory that is not its own, unmaps, closes and resets while it works, and asks for contexts of others; hands over commands all the while |
 //! | 3, sharer | opens all doorbells; looks every millisecond, and has a command reset that has run for 10 looks |
 //! | 4, late | at `from_ms` opens its context, has a product computed, and closes; if it is refused, tries again until it is not |
 //! | 5, endless | at `from_ms` opens its context, maps its buffer, and has `products` computed; with the parameter `endless`, at last an operation that never ends |
-//! | 6, measurer | makes each request 256 times, and logs whether none took more than `most_ns` nanoseconds on average (1); without that parameter, what each took, by the operation of its message |
+//! | 6, measurer | makes each request 256 times, and logs whether none took more than `most_ns` nanoseconds on average (1); without that parameter, the time of each, by the operation of its message |
 //!
 //! Handles: endpoint "sessions" (call); engine "ee" (share); region "buffer" (read, write), the driver's `buffer.<this task>`. A sharer has "requests"
-//! (receive) instead of the last two. What is logged is said at each function.
+//! (receive) instead of the last two. The logged marks are described at each function.
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![forbid(unsafe_code)]
 
@@ -45,7 +45,7 @@ fn main() {
     }
 }
 
-/// A context, and what it computes on.
+/// A context, and the memory that it computes on.
 struct Client {
     context: Context,
     engine: Engine,
@@ -181,7 +181,7 @@ fn trespass(environment: &Environment, server: Endpoint) {
         for context in 0..8 {
             expect(Request::ResetRunning { engine: 0, context }, &[code(Refusal::NotYours)]);
         }
-        // And its own, in the middle of what it does.
+        // And its own, in the middle of its work.
         let not_open = code(Refusal::NotOpen);
         expect(map(Window::Buffer, 0, 0, 1), &[0, code(Refusal::AlreadyMapped), not_open]);
         if let Ok(guard) = engine.acquire(Instant::NEVER) {
@@ -207,7 +207,7 @@ fn trespass(environment: &Environment, server: Endpoint) {
     log(2, u64::from(asked >= 1000));
 }
 
-/// Logs how many commands it had reset (1) when `until_ms` have passed, and how many times it was refused what is not over-long (2).
+/// Logs how many commands it had reset (1) when `until_ms` have passed, and how many resets of commands that are not over-long it was refused (2).
 fn share(environment: &Environment, server: Endpoint) {
     let is_it = |entry: &&Entry| entry.kind == Doorbells::KIND;
     let entry = environment.entries().iter().find(is_it).expect("this task is a sharer");
@@ -281,7 +281,7 @@ fn hang(environment: &Environment, server: Endpoint) {
     session.close(Instant::NEVER).expect("nothing is under way");
 }
 
-/// Logs what its role says.
+/// Logs the marks of its role.
 fn measure(environment: &Environment, server: Endpoint) {
     const TIMES: u64 = 256;
     let session = Session::new(server);

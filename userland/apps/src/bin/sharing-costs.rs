@@ -1,10 +1,10 @@
-//! What clients without a lock cost the kernel, in instructions: the shortest of several times, less what is around it.
+//! The cost of clients without a lock for the kernel, in instructions: the shortest of several times, less the code around it.
 //!
 //! | role      | measures                                                                                    | handles                                     |
 //! |-----------|---------------------------------------------------------------------------------------------|---------------------------------------------|
 //! | 0, taker  | an `acquire` that takes the engine back from such clients (0), a `release` that hands it back (1), a store to its doorbell meanwhile (6) | engine "one" (acquire) |
 //! | 1, writer | a store to a doorbell that may only be read, up to the next instruction (2); then has the sharer measure and open it, and stores again (7); ends the system | engine "one" (share), endpoint "requests" (call), "system" |
-//! | 2, sharer | makes each store at once; when called, what it takes to change one doorbell (3), seven (4), all fifteen (8), and to put shadows in the place of seven (5) | endpoint "requests" (receive), sharer of engines "one" and "many" |
+//! | 2, sharer | makes each store at once; when called, logs the cost to change one doorbell (3), seven (4), all fifteen (8), and to put shadows in the place of seven (5) | endpoint "requests" (receive), sharer of engines "one" and "many" |
 //! | 3, other  | nothing                                                                                     | engine "many" (share)                       |
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![forbid(unsafe_code)]
@@ -52,7 +52,7 @@ fn take(environment: &Environment) {
     guard.release().expect("it is held");
 }
 
-/// What a store to a doorbell takes; it changes nothing.
+/// The cost of a store to a doorbell; it changes nothing.
 fn store(guard: &EngineGuard<'_>) -> u64 {
     least(SAMPLES, || miscount(guard, 0)) - least(SAMPLES, || ())
 }

@@ -1,8 +1,8 @@
 //! Starts and stops tasks that are dormant, and calls one of them between.
 //!
-//! Handles: tasks "server" and "worker" (start, stop), endpoint "door" (call), "system" (shutdown). It logs what calls are answered with, `log(1, error)`, zero if with a reply; the numbers of the server's
-//! lives, `log(2, life)`; what a start of the worker is answered with, `log(3, error)`; and what other budgets are answered with, `log(4, error)`: the worker's manifest
-//! declares 1 ms each 10 ms, the server's nothing.
+//! Handles: tasks "server" and "worker" (start, stop), endpoint "door" (call), "system" (shutdown). It logs the answers to calls, `log(1, error)`,
+//! zero if with a reply; the numbers of the server's lives, `log(2, life)`; the answer to a start of the worker, `log(3, error)`; and the answers to
+//! other budgets, `log(4, error)`: the worker's manifest declares 1 ms each 10 ms, the server's nothing.
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![forbid(unsafe_code)]
 

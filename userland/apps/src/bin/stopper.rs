@@ -1,4 +1,4 @@
-//! Stops a task that stores to memory all the time, and looks whether it stores once more; the parameter `role` says who.
+//! Stops a task that stores to memory all the time, and looks whether it stores once more; the parameter `role` selects one.
 //!
 //! | role       | handles                                                | does                                          |
 //! |------------|--------------------------------------------------------|-----------------------------------------------|

@@ -2,7 +2,7 @@
 //!
 //! | role      | does                                                                  | handles                                                   |
 //! |-----------|-----------------------------------------------------------------------|-----------------------------------------------------------|
-//! | 0, storer | stores 1, 2, 3 and so on to its doorbell; submits nothing, kicks nobody | engine "ee" (share)                                       |
+//! | 0, storer | stores 1, 2, 3 and so on to its doorbell; submits nothing, never kicks  | engine "ee" (share)                                       |
 //! | 1, sharer | opens and closes the doorbell `rounds` times, then ends the system     | endpoint "requests" (receive), "system"; sharer of engine `ee` |
 //!
 //! In each round the sharer opens the doorbell until `burst` stores have come through. Then it closes it in one of three ways by turns: to be read, absent,

@@ -1,4 +1,4 @@
-//! What it takes to let a device reach memory, and to keep it from that, in instructions: the shortest of several times, less what is around it.
+//! The cost to let a device reach memory, and to keep it from that, in instructions: the shortest of several times, less the code around it.
 //!
 //! Handles: regions "edu" (read write), "system" (shutdown). It logs (0) the first, (1) the second.
 #![cfg_attr(target_os = "none", no_std, no_main)]

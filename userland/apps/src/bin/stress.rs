@@ -7,7 +7,7 @@
 //! | 2, server   | endpoint "serves" (receive); for nested calls endpoint "next" (call)                           |
 //!
 //! Parameters: "role"; "number" of a client, "clients" and "goal" (operations of all clients together) of the director.
-//! A client checks what comes back; the system ends with 0 once all operations are done.
+//! A client checks each reply; the system ends with 0 once all operations are done.
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![forbid(unsafe_code)]
 
@@ -18,11 +18,11 @@ use fusee::{
 
 fusee::entry!(main);
 
-/// What a server adds to each word.
+/// The number that a server adds to each word.
 const SECRET: u64 = 0x5eed;
 /// How often the director looks.
 const LOOK: Nanoseconds = Nanoseconds(10_000_000);
-/// How long a server keeps somebody waiting at most.
+/// The time that a server keeps a client waiting at most.
 const PATIENCE: u64 = 50_000;
 
 fn main() {
@@ -116,7 +116,7 @@ fn serve(environment: &Environment) -> ! {
     let mut kept: Option<(ReplyToken, Message)> = None;
     let mut request = None;
     loop {
-        // 1. Somebody to serve; while somebody waits for a deferred reply, not for long.
+        // 1. A client to serve; while another waits for a deferred reply, not for long.
         let deadline = if kept.is_some() { now().now + Nanoseconds(PATIENCE) } else { Instant::NEVER };
         let Request { words, token, .. } = match request.take().map_or_else(|| server.receive(deadline), Ok) {
             Ok(request) => request,
@@ -145,7 +145,7 @@ fn serve(environment: &Environment) -> ! {
     }
 }
 
-/// Answers who is kept, and takes the next request if it is there already. A client may have given up.
+/// Answers the client that is kept, and takes the next request if it is there already. A client may have given up.
 fn answered(server: &mut Server, kept: &mut Option<(ReplyToken, Message)>) -> Option<Request> {
     let (token, words) = kept.take()?;
     match server.reply(token, words) {

@@ -1,4 +1,4 @@
-//! Overwrites a disk again and again, with deadlines that pass in the middle, and looks each time what is there.
+//! Overwrites a disk again and again, with deadlines that pass in the middle, and checks the disk each time.
 //!
 //! Handles: endpoint "disk" (call), region "memory" (read, write, lend), the system as "system". Parameters: "rounds"; "step_us", how much longer each
 //! deadline is than the one before.
@@ -41,7 +41,7 @@ fn main() {
     shutdown(environment.expect("system"), u64::from(torn > 0))
 }
 
-/// What a word of the disk holds after a round.
+/// The content of a word of the disk after a round.
 fn value(round: u64, word: usize) -> u64 {
     (round + 1) << 32 | word as u64
 }

@@ -1,8 +1,8 @@
 //! Whether a run and its simulation used the engines in the same order.
 //!
 //! Free-running systems drift: a best-effort client's operation may end a microsecond before or after a
-//! request, and then the next grant goes to another. What must agree is, for each engine, what each task with
-//! jobs was granted and completed, job by job; and the order in which tasks without jobs took turns.
+//! request, and then the next grant goes to another. The two sides must agree, for each engine, on the grants and completions of each task with
+//! jobs, job by job; and on the order in which tasks without jobs took turns.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use fusee_abi::trace::Event;
 use fusee_manifest::Resolved;
 use fusee_manifest::trace::Trace;
 
-/// What was compared.
+/// The compared events.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Agreement {
     /// Grants and completions in the run.
@@ -19,14 +19,14 @@ pub struct Agreement {
     pub equal: usize,
 }
 
-/// One event: grant or idle, whose job.
+/// One event: grant or idle, and its job.
 type Step = (u8, u16, u32);
 /// Events of one engine, of one task; of all jobless tasks together as task 0.
 type Sequences = BTreeMap<(u32, u16), Vec<Step>>;
 
 /// Compares the engine events of a run with those of its simulation.
 ///
-/// Jobless tasks fill what is left, and whatever delays one of their events by `late` nanoseconds, a round of the emulated CPUs' turns, leaves
+/// Jobless tasks fill the remaining time, and a delay of one of their events by `late` nanoseconds, a round of the emulated CPUs' turns, leaves
 /// that much less of it. So one side may have as many more of them as fit into one such delay for each of them.
 pub fn compare(system: &Resolved, run: &Trace, simulation: &Trace, late: u64) -> Agreement {
     let times = run.records.iter().map(|record| record.time);

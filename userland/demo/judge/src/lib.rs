@@ -1,4 +1,4 @@
-//! Says whether a run of the demo was right: compares what the GPU found with the truth, and keeps the frames.
+//! Judges a run of the demo: compares the GPU's findings with the truth, and keeps the frames.
 //!
 //! The truth is computed here, from the same photograph and the same shaking, but not the same way: where the
 //! GPU searches for the displacement, the host knows it.
@@ -25,32 +25,32 @@ pub mod vibration;
 
 /// The demo, from the root of the repository.
 pub const MANIFEST: &str = "userland/demo/demo.toml";
-/// The demo whose frames are shown on a screen: its name, and its manifest.
+/// The demo with frames on a screen: its name, and its manifest.
 const SHOWN: &str = "demo-shown";
-/// The manifest of the demo whose frames are shown on a screen.
+/// The manifest of the demo with frames on a screen.
 pub const SHOWN_MANIFEST: &str = "userland/demo/shown.toml";
-/// The demo whose hogs have no lock and share the rest of the GPU.
+/// The demo with hogs that have no lock and share the rest of the GPU.
 const SHARED: &str = "demo-shared";
-/// The manifest of the demo whose hogs have no lock.
+/// The manifest of the demo with hogs that have no lock.
 pub const SHARED_MANIFEST: &str = "userland/demo/shared.toml";
-/// The demo whose hogs have no lock, and make room on the SMs of the GPU.
+/// The demo with hogs that have no lock, and make room on the SMs of the GPU.
 const SPATIAL: &str = "demo-spatial";
-/// The manifest of the demo whose hogs make room.
+/// The manifest of the demo with hogs that make room.
 pub const SPATIAL_MANIFEST: &str = "userland/demo/spatial.toml";
-/// What its stabiliser may take, nanoseconds, and what its hogs must have of the time of all SMs.
+/// The longest response of its stabiliser, nanoseconds, and the least part of its hogs in the time of all SMs.
 const SPATIAL_RESPONSE: i64 = 13_500_000;
 const SPATIAL_SHARE: f64 = 0.6;
-/// The demo whose drivers and servers end, and begin again.
+/// The demo with drivers and servers that end, and begin again.
 pub const FAULTS_MANIFEST: &str = "userland/demo/faults.toml";
 const FAULTS: &str = "demo-faults";
 /// The window of the frames: column and row.
 const WINDOW: (u32, u32) = (256, 192);
 /// Virtual nanoseconds after which a simulation that does not end is given up.
 const SIMULATED: u64 = 10_000_000_000;
-/// Where frames are written, in the folder of what is built.
+/// The folder of written frames, in the folder of builds.
 const FRAMES: &str = "demo";
 
-/// Looks at what the demo left in its regions; `true` if it is as it should be. Other systems are left alone. `say` prints a line.
+/// Looks at the regions that the demo left; `true` if they are as they should be. Other systems are left alone. `say` prints a line.
 ///
 /// A managed run must be perfect: every displacement, every tone, every byte, every deadline of `control`, `stabiliser` and
 /// `vibration`, and engines used in the order of the simulation. An unmanaged one must tell the truth about the frames it got done.
@@ -95,7 +95,7 @@ pub fn judge(run: &Evidence<'_>, say: &dyn Fn(&str)) -> Result<bool> {
         if is_right {
             say(&report::green("The demo is right, and so is the screen."));
         }
-        // Without management nobody knows which frame is the last.
+        // Without management it is not known which frame is the last.
         return Ok(is_right || run.unmanaged && truthful);
     }
 
@@ -153,7 +153,7 @@ pub fn judge(run: &Evidence<'_>, say: &dyn Fn(&str)) -> Result<bool> {
     Ok(perfect)
 }
 
-/// When each task of a run was up again that had ended, beside what the analysis says, in words; and whether all were in time.
+/// The instant at which each task that had ended was up again, beside the bound of the analysis, in words; and whether all were in time.
 fn returns(run: &Evidence<'_>) -> Result<(Vec<String>, bool)> {
     let system = &run.manifest.system;
     let bounds = bounds(system, &Overheads::default()).map_err(|why| anyhow!(why))?;
@@ -171,7 +171,7 @@ fn returns(run: &Evidence<'_>) -> Result<(Vec<String>, bool)> {
     Ok((lines, is_in_time))
 }
 
-/// Which part of the time of all SMs the clients without a lock had.
+/// The part of the time of all SMs that the clients without a lock had.
 fn share_of_hogs(system: &Resolved, run: &Evidence<'_>) -> Result<f64> {
     let device = system.devices.iter().find(|device| device.sms > 0).context("no device has SMs")?;
     let is_hog = |task: usize| system.tasks[task].name.starts_with("hog");
@@ -192,14 +192,14 @@ fn is_on_screen(run: &Evidence<'_>, frame: u32) -> bool {
     shown.is_some_and(|shown| shown == wanted)
 }
 
-/// What was found of so many frames.
+/// The findings in so many frames.
 #[derive(Default)]
 struct Seen {
     /// Frames that there were.
     count: usize,
     /// Frames that were seen to.
     processed: usize,
-    /// Of those, the ones whose displacement was found.
+    /// The number of those with a displacement that was found.
     recovered: usize,
     /// Of those, the ones that are right, byte by byte.
     equal: usize,
@@ -231,17 +231,17 @@ impl Seen {
     }
 }
 
-/// Frames and blocks that a run has seen to, and what of them is wrong.
+/// Frames and blocks that a run has seen to, and their faults.
 pub struct Work {
     /// Frames.
     pub frames: usize,
     /// Blocks of samples.
     pub blocks: usize,
-    /// What is wrong.
+    /// The faults.
     pub problems: Vec<String>,
 }
 
-/// What a run of the demo has done, that of an archive that has ended apart.
+/// The work of a run of the demo, that of an archive that has ended apart.
 pub fn work(run: &Evidence<'_>, has_archive: bool) -> Result<Work> {
     let (seen, signals) = (Seen::of(run, None)?, vibration::look(run)?);
     let mut problems = Vec::new();
@@ -260,7 +260,7 @@ pub fn work(run: &Evidence<'_>, has_archive: bool) -> Result<Work> {
     Ok(Work { frames: seen.processed, blocks: signals.processed, problems })
 }
 
-/// What the stabiliser recorded of one frame.
+/// The stabiliser's record of one frame.
 struct Entry<'a> {
     displacement: (i32, i32),
     pixels: &'a [u8],
@@ -338,7 +338,7 @@ mod tests {
         pixels
     }
 
-    /// What the demo has, and is not the same in the other.
+    /// The properties of the demo that differ in the other.
     fn differs(other: &str) -> Vec<String> {
         let read = |path: &str| -> toml::Table {
             let path = fusee_host::system::root().unwrap().join(path);

@@ -1,4 +1,4 @@
-//! What the signal processor left: filtered signals, tones, and the archive's filter. The truth is computed from the sensor's samples by the
+//! The results of the signal processor: filtered signals, tones, and the archive's filter. The truth is computed from the sensor's samples by the
 //! definition of a filter, without the device's code; where the task searches for the tone, the host knows it.
 
 use anyhow::{Context, Result};
@@ -6,18 +6,18 @@ use demo::vibration::{BLOCK, COEFFICIENTS, SIGNAL, archive, coefficient, record,
 
 use fusee_host::evidence::Evidence;
 
-/// What was found of so many blocks.
+/// The findings in so many blocks.
 #[derive(Default)]
 pub struct Seen {
     /// Blocks that there were.
     pub count: usize,
     /// Blocks that were seen to.
     pub processed: usize,
-    /// Of those, the ones whose tone was found.
+    /// The number of those with a tone that was found.
     pub tones: usize,
-    /// Of those, the ones whose filtered samples are right, bit by bit.
+    /// The number of those with right filtered samples, bit by bit.
     pub equal: usize,
-    /// Whether the archive has filtered, and what came out is right, bit by bit.
+    /// Whether the archive has filtered, and its result is right, bit by bit.
     pub is_archive_right: bool,
 }
 

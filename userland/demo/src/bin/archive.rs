@@ -1,5 +1,5 @@
 //! A best-effort client of the signal processor: filters for 7 ms, again and again. Since its engine is preemptible, it gives it to
-//! who is more urgent after each block.
+//! a more urgent client after each block.
 //!
 //! Handles: engine "dsp"; regions "ring", "kick" and "buffer"; notification "gpu_done".
 #![cfg_attr(target_os = "none", no_std, no_main)]

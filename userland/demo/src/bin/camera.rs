@@ -30,7 +30,7 @@ fn main() {
         frame += 1;
         frames.publish_u32(buffer::DELIVERED, frame);
         match stabiliser.release_job() {
-            // The frame is lost, and the kernel counts it: a camera does not wait. Nor does it end with whoever looks at its frames.
+            // The frame is lost, and the kernel counts it: a camera does not wait. Nor does it end with the task that looks at its frames.
             Ok(()) | Err(ReleaseJobError::BacklogFull | ReleaseJobError::PeerDied) => {}
             Err(error) => panic!("the stabiliser takes releases: {error:?}"),
         }

@@ -1,6 +1,6 @@
-//! What `vibration` does, on a signal processor that has memory of its own: copies take the samples there and the results back.
+//! The task `vibration` on a signal processor that has memory of its own: copies take the samples there and the results back.
 //!
-//! Handles: engines "dsp", "copy_in" and "copy_out"; regions "ring", "buffer" and "record"; notification "gpu_done"; what wakes the device, "kick".
+//! Handles: engines "dsp", "copy_in" and "copy_out"; regions "ring", "buffer" and "record"; notification "gpu_done"; the waker of the device, "kick".
 //! Parameter: "count", how many blocks; after these the task ends.
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![forbid(unsafe_code)]
@@ -61,7 +61,7 @@ fn main() {
     }
 }
 
-/// Bytes of signal, coefficients, filtered samples, points, spectrum, and what is unfinished of it.
+/// Bytes of signal, coefficients, filtered samples, points, spectrum, and its unfinished part.
 const PARTS: [u64; 6] =
     [576, 2 * COEFFICIENTS as u64, 2 * BLOCK as u64, 4 * BLOCK as u64, 4 * BLOCK as u64, 8 * BLOCK as u64];
 const _: () = assert!(2 * SIGNAL <= PARTS[0] as usize);

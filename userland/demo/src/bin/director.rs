@@ -1,4 +1,4 @@
-//! Ends the demo when its time is over, and says what was seen.
+//! Ends the demo when its time is over, and prints its results.
 //!
 //! Handles: endpoint "console", region "record", "system". Parameters: "count"; "end_us", when to end.
 #![cfg_attr(target_os = "none", no_std, no_main)]

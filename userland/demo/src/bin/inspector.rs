@@ -1,4 +1,4 @@
-//! Looks at what was found of the motor's hum: computes it again, on this CPU, with the code of the signal processor.
+//! Checks the tones found in the motor's hum: computes them again, on this CPU, with the code of the signal processor.
 //!
 //! Handles: region "record"; system, which it ends. Parameters: "count", how many blocks there should be; "end_us", when it looks.
 //!

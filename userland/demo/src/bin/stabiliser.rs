@@ -18,7 +18,7 @@ fusee::entry!(main);
 
 /// Pixels left out between compared ones.
 const STRIDE: u8 = 4;
-/// Bytes of what a search finds.
+/// Bytes of a search's result.
 const MATCH: u64 = 16;
 /// A line on the console for each so many frames.
 const REPORT: u32 = 30;
@@ -47,7 +47,7 @@ fn main() {
     };
     let (width, height) = (WIDTH as u16, HEIGHT as u16);
     let matching = BlockMatch { width, height, radius: SHAKE as u8, stride: STRIDE };
-    // In memory: two frames of the camera, and what comes back.
+    // In memory: two frames of the camera, and the results.
     let bytes = FRAME_BYTES as u64;
     let mut first_slot = Buffer::of(&environment.expect("frames"));
     let mut second_slot = first_slot.split_off(bytes);

@@ -1,4 +1,4 @@
-//! Finds the tone of a motor's hum in what a sensor measures, on a signal processor.
+//! Finds the tone of a motor's hum in a sensor's samples, on a signal processor.
 //!
 //! One job a block of samples: filter, transform, and then the loudest line. The processor has no memory of its own, so nothing is
 //! copied, and its engine's lock is all there is to ask for.

@@ -49,7 +49,7 @@ pub struct Point {
     pub row: u32,
 }
 
-/// What the bytes of a picture mean.
+/// The meaning of a picture's bytes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(u64)]
 pub enum Format {
@@ -73,7 +73,7 @@ impl Format {
 /// A picture in a region, or a part of one, and where in the region's window it goes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Picture {
-    /// What its bytes mean.
+    /// The meaning of its bytes.
     pub format: Format,
     /// How large it is.
     pub size: Size,
@@ -123,25 +123,25 @@ pub enum Refusal {
     NoMemory,
     /// The device gave an answer that makes no sense, or none in time. It was reset: the screen is black, and the next picture begins anew.
     Lost,
-    /// The device tried, and failed. The window may show the picture or what it showed before.
+    /// The device tried, and failed. The window may show the picture or its contents of before.
     Device(DeviceError),
 }
 
-/// What a device says that failed (OASIS, Virtual I/O Device, version 1.2, section 5.7.6.7).
+/// The failures that a device reports (OASIS, Virtual I/O Device, version 1.2, section 5.7.6.7).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(u64)]
 pub enum DeviceError {
-    /// It does not say why.
+    /// The device gives no reason.
     Unspecified = 0x1200,
-    /// It has no memory for a picture of that size.
+    /// The device has no memory for a picture of that size.
     OutOfMemory = 0x1201,
-    /// It has no such screen.
+    /// The device has no such screen.
     NoScanout = 0x1202,
-    /// It has no such picture.
+    /// The device has no such picture.
     NoResource = 0x1203,
-    /// It has no such context.
+    /// The device has no such context.
     NoContext = 0x1204,
-    /// It cannot do that with these numbers.
+    /// The device refuses these numbers.
     BadParameter = 0x1205,
 }
 
@@ -155,7 +155,7 @@ impl DeviceError {
         DeviceError::BadParameter,
     ];
 
-    /// What a device means by this number, if it is one for a failure.
+    /// The failure of this number, if there is one.
     #[must_use]
     pub fn from_code(code: u64) -> Option<DeviceError> {
         DeviceError::ALL.into_iter().find(|error| *error as u64 == code)
@@ -200,7 +200,7 @@ pub enum Request {
     Show {
         /// The picture.
         picture: Picture,
-        /// What is in the last bytes of the region as long as it is lent.
+        /// The number in the last bytes of the region as long as it is lent.
         stamp: u64,
     },
 }
@@ -208,14 +208,14 @@ pub enum Request {
 const DESCRIBE: u64 = 0;
 const SHOW: u64 = 1;
 
-/// Bits of word 0 that say what is to be done; the format stands above them.
+/// Bits of word 0 with the request; the format stands above them.
 const FORMAT_SHIFT: u32 = 8;
 
 impl Request {
-    /// What `words` of whatever origin ask for, if that can be done with a region of so many bytes and a window of this size.
+    /// The request in `words` of any origin, if it can be served with a region of so many bytes and a window of this size.
     ///
     /// # Errors
-    /// [`Refusal`] is what the client is to be told.
+    /// [`Refusal`] is the answer for the client.
     pub fn check(words: &Message, region: u64, window: Size) -> Result<Request, Refusal> {
         let [first, size, at, offset, stamp, stride] = *words;
         if first == DESCRIBE {
@@ -262,7 +262,7 @@ pub fn reply(result: Result<Size, Refusal>) -> Message {
 
 //--- Clients
 
-/// Why a client did not get what it wanted.
+/// The reason for which a client was not served.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum DisplayError {
     /// The server answered that it did not.
@@ -290,8 +290,9 @@ impl Display {
         Ok(Display { server, memory, window: size_of_word(words[1]), again: Again::NOT })
     }
 
-    /// The same window, beside a server that has [further lives](crate::life): a picture that it does not show because it has died, or has begun another life, is
-    /// shown again, `times` times at most, until the deadline in all. Between two tries lies `pause`, of the sort that a supervisor's delay is.
+    /// The window, beside a server that has [further lives](crate::life): a picture that it does not show because it has died, or has begun another
+    /// life, is shown again, `times` times at most, until the deadline in all. Between two tries lies `pause`, of the sort that a supervisor's delay
+    /// is.
     ///
     /// A new life knows of no picture: the screen is black until clients show theirs.
     #[must_use]
@@ -314,7 +315,7 @@ impl Display {
     /// Shows a picture that is in the region; when this returns, it is on the screen. The last [`STAMP`] bytes of the region are overwritten.
     ///
     /// # Errors
-    /// [`DisplayError`] says why not. The window shows what it showed before, unless the error says otherwise.
+    /// [`DisplayError`] says why not. The window keeps its contents, unless the error says otherwise.
     pub fn show(&mut self, picture: &Picture, deadline: Instant) -> Result<(), DisplayError> {
         let Picture { format, size, at, offset, stride } = *picture;
         let at = word_of_size(Size { width: at.column, height: at.row });
@@ -328,7 +329,7 @@ impl Display {
     }
 }
 
-/// Puts a stamp into a region: what time it is, which it never was before.
+/// Puts a stamp into a region: the present time, which it never was before.
 fn stamp(memory: &Region) -> Result<u64, DisplayError> {
     let shared = memory.shared();
     let last = shared.len().checked_sub(STAMP as usize).ok_or(DisplayError::Refused(Refusal::NotLent))?;
@@ -409,7 +410,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is asked for: each pixel of a picture that is accepted lies in the loan, before the stamp, and in the window.
+        /// For any request: each pixel of an accepted picture lies in the loan, before the stamp, and in the window.
         #[test]
         fn what_is_accepted_lies_in_the_loan_and_in_the_window(
             first in prop_oneof![Just(SHOW), Just(SHOW | 1 << 8), any::<u64>()],

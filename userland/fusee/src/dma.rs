@@ -1,4 +1,4 @@
-//! What devices behind an SMMU reach, and what they were refused.
+//! The memory that devices behind an SMMU reach, and their refused accesses.
 //!
 //! A device that copies by itself (DMA) reaches the regions of which the manifest says so (`dma = "edu0"`), at their physical addresses, and no other memory; and
 //! these only while its driver lets it: not at the start, and not from its driver's end on, until another life lets it again. So a driver first resets its device,
@@ -6,7 +6,8 @@
 //! the device reaches all memory at all times, the call is answered with [`DmaError::Unsupported`], and `cargo xtask run`
 //! names the driver.
 //!
-//! Whatever else a device tries has no effect, and is a [`DmaFault`]. One task may read these, from a region of one page (`dma = "smmu"`), woken by the line `"smmu"`:
+//! Any other access of a device has no effect, and is a [`DmaFault`]. One task may read these, from a region of one page (`dma = "smmu"`), woken by
+//! the line `"smmu"`:
 //!
 //! ```no_run
 //! use fusee::dma::DmaFaults;
@@ -24,7 +25,8 @@
 //! }
 //! ```
 //!
-//! The SMMU keeps 128 faults that nobody has read. Of those beyond one knows that there were some ([`DmaFaults::have_been_lost`]), but not in QEMU 7.2, which does not say so.
+//! The SMMU keeps 128 faults that were not read. Of those beyond one knows that there were some ([`DmaFaults::have_been_lost`]), but not in QEMU 7.2,
+//! which does not say so.
 
 use fusee_abi::call::Call;
 
@@ -60,7 +62,7 @@ pub enum Why {
     NotMapped,
     /// The address has too many bits.
     TooHigh,
-    /// What is there may not be used in this way.
+    /// The memory there may not be used in this way.
     Forbidden,
     /// No device of this number is in the manifest.
     UnknownDevice,
@@ -69,7 +71,7 @@ pub enum Why {
 }
 
 impl DmaFault {
-    /// What a record says, word by word.
+    /// The fault that a record describes, word by word.
     #[must_use]
     pub fn decode(record: [u64; 4]) -> DmaFault {
         let why = match record[0] as u8 {
@@ -101,7 +103,7 @@ pub struct DmaFaults {
 }
 
 impl DmaFaults {
-    /// Those that nobody has read, of the page `region`.
+    /// The faults in the page `region` that were not read.
     ///
     /// # Errors
     /// [`DmaError`]: the region is not the one with `dma = "smmu"`.
@@ -153,8 +155,8 @@ fn record(page: &SharedBytes, number: u32) -> [u64; 4] {
 }
 
 impl Region {
-    /// Of registers of a device whose driver this task is: the device reaches the memory that the manifest gives it, from here on. Whatever it was told before should be
-    /// over: it may go on.
+    /// Lets the device of these registers reach the memory that the manifest gives it, from here on. Its driver is this task. Earlier commands of the
+    /// device should be over: it may go on.
     ///
     /// # Errors
     /// [`DmaError::Unsupported`]: nothing translates the addresses of this device, which reaches all memory; or another task is its driver.
@@ -162,7 +164,7 @@ impl Region {
         DmaError::check(plain(Call::Dma as u64, self.handle(), 1).code)
     }
 
-    /// The same device reaches no memory any more; what it has begun does not go on when this returns.
+    /// Keeps the device from all memory again; an access that it has begun does not go on when this returns.
     ///
     /// # Errors
     /// As of [`Region::let_device_reach_memory`].

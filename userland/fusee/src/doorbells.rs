@@ -14,7 +14,7 @@ use fusee_abi::image::{PAGE, kind};
 /// Offset in a doorbell page of the count of submitted commands.
 pub(crate) const SUBMITTED: usize = 0;
 
-/// What a client has in the place of its doorbell.
+/// The page that a client has in the place of its doorbell.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(u64)]
 pub enum DoorbellPage {
@@ -24,7 +24,7 @@ pub enum DoorbellPage {
     ReadOnly = page::READ_ONLY,
     /// The doorbell.
     Open = page::OPEN,
-    /// The client's *shadow*: memory that no device looks at. A store succeeds, and [`Doorbells::buffered`] tells what was stored.
+    /// The client's *shadow*: memory that no device looks at. A store succeeds, and [`Doorbells::buffered`] returns the stored count.
     Shadow = page::SHADOW,
 }
 
@@ -119,8 +119,8 @@ impl Doorbells {
         self.share(members, DoorbellPage::Shadow)
     }
 
-    /// Ends that for `members` with shadows, which have `page` in the place of their doorbells from now on: what was buffered is submitted. Returns whether
-    /// there was anything; then the device must be let look, with a [`Kick`](crate::Kick).
+    /// Ends that for `members` with shadows, which have `page` in the place of their doorbells from now on: buffered counts are submitted. Returns
+    /// whether there was anything; then the device must be let look, with a [`Kick`](crate::Kick).
     ///
     /// No store is lost: none to a shadow is under way any more when that is read.
     ///

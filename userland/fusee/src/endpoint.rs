@@ -1,5 +1,5 @@
-//! Messages: calling a server, and being one. What it means that a message carries a handle is said in `grant`, and that a
-//! request lends a region, in `loan`.
+//! Messages: calling a server, and being one. The rules of handles in messages are in `grant`, those of regions that
+//! requests lend in `loan`.
 
 use crate::again::{After, Again};
 use crate::environment::{Environment, Object};
@@ -109,8 +109,8 @@ impl Endpoint {
     /// [`Rights::READ`] alone or with [`Rights::WRITE`]: as far as this task may use it so, and the server's place allows.
     /// The reply may carry a handle.
     ///
-    /// When this returns, for whatever reason, the server can no longer reach the region. If it was still at work, it may
-    /// have written a part of what it wanted to.
+    /// When this returns, for any reason, the server can no longer reach the region. If it was still at work, it may
+    /// have written a part of its result.
     ///
     /// # Errors
     /// [`CallLendingError`] says why no reply came. Unless it is [`CallLendingError::TimedOut`] or
@@ -153,7 +153,7 @@ impl Endpoint {
 /// A reply that may have carried a handle.
 #[derive(Debug)]
 pub struct Answer {
-    /// What the server said.
+    /// The words of the server.
     pub words: Message,
     given: u64,
 }
@@ -177,9 +177,9 @@ pub struct Request {
     /// Tells clients apart: the number of the client's task, from one, in the order of the manifest. A handle that was passed on
     /// keeps the badge of the handle it was copied from.
     pub badge: u64,
-    /// What the client said.
+    /// The words of the client.
     pub words: Message,
-    /// What answers it.
+    /// The token for the reply.
     pub token: ReplyToken,
     given: u64,
     /// The handle of the place where a region is lent; zero: none is.
@@ -230,7 +230,7 @@ impl Request {
         (self.place != 0 && self.place == place.handle()).then(|| Lent::of(self, place))
     }
 
-    /// The same, if it may be written.
+    /// The lent region for writing, if it may be written.
     #[inline]
     #[must_use]
     pub fn lent_to_write(&self, place: &Place) -> Option<LentToWrite<'_>> {
@@ -248,7 +248,7 @@ pub struct ReplyToken(u64);
 pub enum ReplyWithError {
     /// Nothing has happened: the client still waits for the reply that `token` stands for.
     NotGiven {
-        /// What answers the request.
+        /// The token for the reply.
         token: ReplyToken,
         /// Why the client could not be given the handle.
         reason: GiveError,
@@ -352,7 +352,7 @@ impl Server {
         }
     }
 
-    /// Serves for ever: each request, given as badge and words, is answered by what `answer` returns. A handle that comes
+    /// Serves for ever: each request, given as badge and words, gets the result of `answer` as its reply. A handle that comes
     /// with one stays in this task's table, unused.
     ///
     /// # Panics

@@ -12,12 +12,12 @@ use fusee_abi::environment::{Entry, LOST_WORD, PREEMPTIBLE};
 use fusee_abi::image::kind;
 
 /// Offset in the kick page of the word that wakes the engines: the translation register of an interrupt
-/// translation service (Arm IHI 0069, `GITS_TRANSLATER`), or what stands in for one.
+/// translation service (Arm IHI 0069, `GITS_TRANSLATER`), or its substitute.
 const KICK: usize = 0x40;
 /// The event that means "look at the doorbells".
 const KICK_EVENT: u32 = 0;
 
-/// Inside what belongs to the task that acquired it: no thread may give it to another.
+/// A member of objects that belong to the task that acquired them: no thread may give them to another.
 pub(crate) type NotSent = [*const (); 0];
 
 /// One engine of a device.
@@ -51,7 +51,7 @@ impl Engine {
         self.acquire_during(deadline)
     }
 
-    /// The same, and the guard lives no longer than something else.
+    /// Waits as [`Engine::acquire`] does, for a guard that lives no longer than something else.
     #[inline]
     pub(crate) fn acquire_during<'token>(&self, deadline: Instant) -> Result<EngineGuard<'token>, AcquireError> {
         if !self.is_shared() {
@@ -60,8 +60,8 @@ impl Engine {
         Ok(EngineGuard::of(*self))
     }
 
-    /// Waits until `deadline` for the locks of both of `engines`, which are of one group, and takes them at once. Who acquires
-    /// them one after the other can wait for somebody who does it the other way round; here nobody does.
+    /// Waits until `deadline` for the locks of both of `engines`, which are of one group, and takes them at once. Tasks that acquire
+    /// them one after the other can wait for each other if their orders differ; here no task does.
     ///
     /// # Errors
     /// [`AcquireError`] says why they were not granted: none of them is.
@@ -136,7 +136,7 @@ impl EngineGuard<'_> {
     /// Tells the device that `submitted` commands are in the ring, and wakes it.
     ///
     /// # Errors
-    /// [`EngineError::EngineLost`] if the lock was taken away before. What is told then reaches no device; if the lock goes only after
+    /// [`EngineError::EngineLost`] if the lock was taken away before. The count then reaches no device; if the lock goes only after
     /// that, the commands fail.
     #[cfg_attr(not(feature = "gpu"), allow(dead_code, reason = "only clients of accelerators ring"))]
     pub(crate) fn ring(&self, kick: &Kick, submitted: u32) -> Result<(), EngineError> {
@@ -145,7 +145,7 @@ impl EngineGuard<'_> {
         Ok(())
     }
 
-    /// The same, and the device is told by other means, or by nobody.
+    /// Publishes the count as [`EngineGuard::ring`] does, without a kick: the device looks by other means, or not at all.
     ///
     /// # Errors
     /// As [`EngineGuard::ring`].
@@ -154,7 +154,7 @@ impl EngineGuard<'_> {
         if self.is_lost() { Err(EngineError::EngineLost) } else { Ok(()) }
     }
 
-    /// Whether the lock was taken away: the engine was not idle and given back in time. What stands in the place of the doorbell then is
+    /// Whether the lock was taken away: the engine was not idle and given back in time. The memory in the place of the doorbell is then
     /// memory of this task, until the guard is dropped.
     #[must_use]
     pub fn is_lost(&self) -> bool {
@@ -190,8 +190,7 @@ impl EngineGuard<'_> {
 }
 
 /// How devices are told to look at their doorbells: by a store to a page; where the board has no page that makes a device look, by a signal, which
-/// the kernel passes on; or by a call to its driver's server. Only the environment has the page, so that what a program takes for it cannot be other
-/// memory.
+/// the kernel passes on; or by a call to its driver's server. Only the environment has the page, so that a program cannot take other memory for it.
 #[derive(Clone, Copy, Debug)]
 pub struct Kick(Way);
 
@@ -216,13 +215,13 @@ impl Kick {
         page.or_else(|missing| signal().or_else(|_| call()).map_err(|_| missing)).map(Kick)
     }
 
-    /// What lets no device look. For measurements: what comes after a kick is not the client's.
+    /// A kick that lets no device look. For measurements: the time after a kick is not the client's.
     #[cfg(all(feature = "misbehave", target_os = "none"))]
     pub(crate) const fn of_nobody() -> Kick {
         Kick(Way::Nobody)
     }
 
-    /// Lets all devices look at what was stored so far.
+    /// Lets all devices look at all earlier stores.
     pub fn send(&self) {
         complete_stores();
         match &self.0 {
@@ -232,12 +231,12 @@ impl Kick {
                 relax();
             }
             Way::Signal(device) => {
-                // A handle that was taken back leaves nobody to look, as below.
+                // After the handle was taken back no device looks, as below.
                 let _ = device.signal(1);
                 relax();
             }
             Way::Call(server) => {
-                // Without its server nobody looks. The watchdog says so to whoever waits.
+                // Without its server no device looks. The watchdog reports that to tasks that wait.
                 let _ = server.call([0; 6], Instant::NEVER);
             }
             #[cfg(all(feature = "misbehave", target_os = "none"))]
@@ -285,7 +284,7 @@ impl Drop for EngineGroup {
 
 impl Drop for EngineGuard<'_> {
     fn drop(&mut self) {
-        // A lock lost to the watchdog is already released: nothing is left to do, and nobody to tell.
+        // A lock lost to the watchdog is already released: nothing is left to do, and the result cannot be reported.
         if !self.engine.is_shared() {
             let _ = plain(Call::Release as u64, self.engine.handle, 0);
         }
@@ -302,22 +301,22 @@ impl Kick {
 
 #[cfg(test)]
 impl Engine {
-    /// Engine `number`, whose doorbell page is memory of the host.
+    /// Engine `number`, with memory of the host as its doorbell page.
     pub(crate) fn on_host(number: u32) -> Engine {
         Engine { handle: 1, flags: number, doorbell: SharedBytes::leaked(4096) }
     }
 
-    /// The same engine, which is preemptible.
+    /// This engine, made preemptible.
     pub(crate) fn preemptible(self) -> Engine {
         Engine { flags: self.flags | PREEMPTIBLE, ..self }
     }
 
-    /// What the kernel does when it takes the lock away, as this task sees it.
+    /// The kernel's act of taking the lock away, as this task sees it.
     pub(crate) fn lose_on_host(&self) {
         self.doorbell.write_u32(LOST_WORD as usize, fusee_abi::environment::LOST);
     }
 
-    /// A guard that nobody was asked for.
+    /// A guard without a request for it.
     pub(crate) fn held_on_host(&self) -> EngineGuard<'static> {
         EngineGuard::of(*self)
     }

@@ -1,4 +1,4 @@
-//! What the task was given: the environment page, read once and then by name.
+//! The task's objects: the environment page, read once and then by name.
 //!
 //! `xtask` writes the page from the manifest, so a missing name is a mistake of the manifest: [`Environment::expect`]
 //! says so in one sentence. Names are unique for each kind of object.
@@ -18,7 +18,7 @@ pub struct Environment {
     entries: &'static [Entry],
 }
 
-/// The manifest does not give this task what its program asks for.
+/// The manifest does not give this task an object that its program asks for.
 #[derive(Clone, Copy, Eq, PartialEq)]
 pub struct MissingHandle<'a> {
     /// The name asked for.
@@ -94,7 +94,7 @@ impl Environment {
         }
     }
 
-    /// The object of kind `T` whose handle has this value, as scripts name it.
+    /// The object of kind `T` with a handle of this value, as scripts name it.
     #[must_use]
     pub fn by_handle<T: Object>(&self, handle: u64) -> Option<T> {
         let entry = self.entries.iter().find(|entry| entry.kind == T::KIND && entry.handle == handle)?;

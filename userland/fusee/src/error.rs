@@ -1,18 +1,18 @@
 //! Why a call was refused or ended early: one enum for each kind of call.
 //!
-//! Each lists what that call can meet in a correct system, plus two variants common to all: the handle itself was
+//! Each lists the errors of that call in a correct system, plus two variants common to all: the handle itself was
 //! refused, or the kernel answered something this call does not document (a newer kernel).
 
 use fusee_abi::Error;
 
-/// What was wrong with a handle a call was given.
+/// The fault of a handle in a call.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum HandleError {
-    /// It was revoked, or the object's task has died since.
+    /// The handle was revoked, or the object's task has died since.
     Stale,
-    /// It names an object of another kind.
+    /// The handle names an object of another kind.
     WrongKind,
-    /// It does not carry the right this call needs; or it is to be given away without a right that is left.
+    /// The handle does not carry the right this call needs; or it is to be given away without a right that is left.
     MissingRight,
 }
 
@@ -62,7 +62,7 @@ macro_rules! call_errors {
 call_errors! {
     /// Why [`Endpoint::call`](crate::Endpoint::call) brought no reply.
     CallError {
-        /// The server has begun another life since this task called it last, and knows nothing of what was before. Nothing was delivered; the next call
+        /// The server has begun another life since this task called it last, and knows nothing of earlier calls. Nothing was delivered; the next call
         /// reaches it.
         PeerRestarted,
         /// The deadline passed first.
@@ -284,7 +284,7 @@ call_errors! {
 call_errors! {
     /// Why a task was not given another life, or it was not said how its last one ended.
     RestartError {
-        /// It has not ended, or not all have heard of it. The notification `ends` says when they have.
+        /// The task has not ended, or not all have been notified. The notification `ends` reports that they have.
         NotEnded,
         /// This kernel does not offer the call.
         Unsupported,
@@ -294,7 +294,7 @@ call_errors! {
 call_errors! {
     /// Why a dormant task keeps the budget that it had.
     ReservationError {
-        /// It has not ended, or not all have heard of it.
+        /// The task has not ended, or not all have been notified.
         NotEnded,
         /// More than the manifest declares, or more often, or less than 40 us; or the manifest declares no budget.
         BadArgument,
@@ -370,7 +370,7 @@ call_errors! {
 call_errors! {
     /// Why a region was not mapped or unmapped.
     RegionError {
-        /// It is so already.
+        /// The device is in this state already.
         BadArgument,
         /// This kernel does not offer the call.
         Unsupported,
@@ -378,9 +378,9 @@ call_errors! {
 }
 
 call_errors! {
-    /// Why nothing was done about what a device reaches.
+    /// The reason for which a device's reach was not changed.
     DmaError {
-        /// Nothing translates the addresses of what lies in this region, or that is another task's.
+        /// No SMMU translates the addresses of the device in this region, or another task is its driver.
         Unsupported,
     }
 }

@@ -1,11 +1,11 @@
 //! General purpose lines, by the traits of the crate `embedded-hal`: the other side of `drivers/gpio`.
 //!
-//! A task opens a pin by its number, to read or to drive it, and nobody else can use that pin from then on. It can wait for an edge on a
+//! A task opens a pin by its number, to read or to drive it, and no other task can use that pin from then on. It can wait for an edge on a
 //! notification of its own, which the driver signals.
 //!
 //! | Word | Request | Reply |
 //! |---|---|---|
-//! | 0 | what is to be done: [`Request`] | zero, or a code of [`Refusal`] |
+//! | 0 | the [`Request`] | zero, or a code of [`Refusal`] |
 //! | 1 | the pin | of `Get`: one if it is high |
 //! | 2 | of `Drive`: one for high; of `Listen`: which [`Edge`] | |
 
@@ -28,7 +28,7 @@ pub enum Edge {
     Both = 3,
 }
 
-/// What a client may ask for. The pin is below [`PINS`].
+/// A request of a client. The pin is below [`PINS`].
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Request {
     /// Make the pin an input.
@@ -41,7 +41,7 @@ pub enum Request {
     Listen(u8, Option<Edge>),
 }
 
-/// Why a server did not do what it was asked for.
+/// The reason for which a server refused a request.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(u64)]
 pub enum Refusal {
@@ -51,7 +51,7 @@ pub enum Refusal {
     NoPin = 2,
     /// Another task has it.
     Taken = 3,
-    /// It is an output, or was not made an input yet.
+    /// The pin is an output, or was not made an input yet.
     NotAnInput = 4,
     /// The driver has no notification that it could signal.
     NoNotification = 5,
@@ -70,10 +70,10 @@ impl Refusal {
 }
 
 impl Request {
-    /// What `message`, of whatever origin, asks for.
+    /// The request in `message` of any origin.
     ///
     /// # Errors
-    /// [`Refusal`] is what the client is to be told.
+    /// [`Refusal`] is the answer for the client.
     pub fn of(message: &Message) -> Result<Request, Refusal> {
         let [operation, pin, what, ..] = *message;
         let pin = u8::try_from(pin).ok().filter(|pin| u64::from(*pin) < PINS).ok_or(Refusal::NoPin)?;
@@ -111,7 +111,7 @@ pub fn reply(result: Result<u64, Refusal>) -> Message {
     }
 }
 
-/// Why a pin did not do what was wanted.
+/// The reason for which a pin did not serve a task.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum PinError {
     /// The server answered that it did not.
@@ -155,7 +155,7 @@ impl Input {
     /// # Errors
     /// [`PinError`] says why none came.
     pub fn wait_for_edge(&mut self, edge: Edge, signalled: &Notification, deadline: Instant) -> Result<(), PinError> {
-        // What an earlier wait left behind. There is nothing, as a rule.
+        // A bit that an earlier wait left behind. There is none, as a rule.
         let _ = signalled.wait(Instant::ZERO);
         ask(&self.server, Request::Listen(self.pin, Some(edge)))?;
         let came = signalled.wait(deadline).map_err(PinError::Wait);
@@ -233,7 +233,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// A hostile client: a pin is one that there is, and what is accepted means what its own message would.
+        /// A hostile client: an accepted request names an existing pin, and equals the request of its own message.
         #[test]
         fn what_is_accepted_is_about_a_pin_that_there_is(words: Message, operation in 0..6u64, pin in 0..10u64, what in 0..5u64) {
             for words in [words, [operation, pin, what, 0, 0, 0]] {

@@ -4,8 +4,8 @@
 //! and the notification "gpu_done", which the driver signals when something of this client has retired. That
 //! notification is bound to the driver, so a task that waits for a fence lends the driver its key and budget.
 //!
-//! [`Work`] says what an engine is to do; [`Context::submit`] makes a [`Pending`] operation of it, and does not wait. Several
-//! may be under way, on one engine or on several. What is wrong with the order of these does not compile:
+//! [`Work`] is an operation for an engine; [`Context::submit`] makes a [`Pending`] operation of it, and does not wait. Several
+//! may be under way, on one engine or on several. A wrong order of these does not compile:
 //!
 //! ```
 //! # use fusee::gpu::{Buffer, Context, FenceError, Local, SubmitError, Work, library::Product};
@@ -30,7 +30,7 @@
 //! 2. Fence values of a slot differ from one command to the next.
 //! 3. As long as a command may run, its engine is held and its buffers are borrowed, unless it was given by addresses.
 //!
-//! [`Auto`] is for those who do not care which engine, token or chunk: it takes what each piece of work needs.
+//! [`Auto`] is for tasks that do not care which engine, token or chunk: it takes those that each piece of work needs.
 //!
 //! Not here: engine locks (`engine`), resets and translation (`drivers/gpu`).
 
@@ -55,7 +55,7 @@ pub use launch::{Operand, Operands, launch_at};
 pub use work::{Board, Buffer, Local, Work};
 
 const SLOTS: usize = contract::RING_ENTRIES as usize;
-/// Fence values are 31 bits wide; zero is what a fresh page holds.
+/// Fence values are 31 bits wide; a fresh page holds zero.
 const LAST_VALUE: u32 = contract::FENCE_ERROR - 1;
 
 /// The client's end of one device context.
@@ -89,7 +89,7 @@ pub enum SubmitError {
 /// Why a fence did not say "done".
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum FenceError {
-    /// The command faulted, or the engine was reset; what it wrote is undefined.
+    /// The command faulted, or the engine was reset; its results are undefined.
     Failed,
     /// The wait itself ended early.
     Wait(WaitError),
@@ -122,7 +122,7 @@ impl RunError {
 }
 
 impl Context {
-    /// The same, and no device looks at what is submitted before it is kicked by other means. For measurements.
+    /// This context without kicks: no device looks at its commands before it is kicked by other means. For measurements.
     #[cfg(all(feature = "misbehave", target_os = "none"))]
     #[must_use]
     pub fn unheard(self) -> Context {
@@ -132,7 +132,7 @@ impl Context {
     /// The context the manifest gives this task: regions "ring" and "kick", notification "gpu_done".
     ///
     /// # Errors
-    /// [`MissingHandle`] names what is missing.
+    /// [`MissingHandle`] names the missing one.
     pub fn of(environment: &Environment) -> Result<Context, MissingHandle<'static>> {
         let done = environment.notification("gpu_done")?;
         Context::new(environment, environment.region("ring")?, done)
@@ -164,19 +164,20 @@ impl Context {
     /// Does `work` from beginning to end: waits for the engine until `deadline`, lets it work, waits for the end, gives it back.
     ///
     /// A preemptible engine does a launch block by block; and between two blocks, if an earlier key waits for it, that one gets it, and this
-    /// task asks for it again. So others wait for a block at most, not for the whole, and what comes out is the same.
+    /// task asks for it again. So others wait for a block at most, not for the whole, and the result does not change.
     ///
     /// # Errors
-    /// [`RunError`]. What was to be written is then undefined.
+    /// [`RunError`]. The results of the work are then undefined.
     pub fn run<'a>(&'a self, engine: &Engine, work: impl Into<Work<'a>>, deadline: Instant) -> Result<(), RunError> {
         let whole = work.into().operation.ok_or(RunError::Submit(SubmitError::BadCommand))?;
         self.run_whole(engine, whole, u64::MAX, deadline)
     }
 
-    /// The same, and a copy goes in chunks of `chunk` bytes, a positive multiple of eight: between two of them an earlier key is let in, too.
+    /// Does `work` as [`Context::run`] does, a copy in chunks of `chunk` bytes, a positive multiple of eight: between two of them an earlier key is
+    /// let in, too.
     ///
     /// # Errors
-    /// [`RunError`]; [`SubmitError::BadCommand`] of another `chunk`. What was to be written is then undefined.
+    /// [`RunError`]; [`SubmitError::BadCommand`] of another `chunk`. The results of the work are then undefined.
     pub fn run_in_chunks<'a>(
         &'a self,
         engine: &Engine,
@@ -188,12 +189,12 @@ impl Context {
         self.run_whole(engine, whole, chunk, deadline)
     }
 
-    /// As [`Context::run`], for work that may be done twice, beside a driver that has [further lives](crate::life): what does not end because the driver has died, or has let the device
-    /// forget what was submitted, or because the engine was taken away, is done again, `times` times at most, until `deadline` in all. Between two tries it waits for `pause`, of the sort that a
-    /// supervisor's delay is.
+    /// As [`Context::run`], for work that may be done twice, beside a driver that has [further lives](crate::life): work that does not end because
+    /// the driver has died, or has let the device forget its commands, or because the engine was taken away, is done again, `times` times at most,
+    /// until `deadline` in all. Between two tries it waits for `pause`, of the sort that a supervisor's delay is.
     ///
     /// # Errors
-    /// [`RunError`] of the last try. What was to be written is then undefined.
+    /// [`RunError`] of the last try. The results of the work are then undefined.
     pub fn run_again<'a>(
         &'a self,
         engine: &Engine,
@@ -251,7 +252,7 @@ impl Context {
             return Err(if guard.is_lost() { SubmitError::EngineLost } else { SubmitError::RingFull });
         }
 
-        // Unlike what stands there now, whoever left it.
+        // Unlike the present value of any origin.
         let written = self.ring.read_u32(contract::fence_offset(fence) as usize) & LAST_VALUE;
         let value = if written == LAST_VALUE { 1 } else { written + 1 };
         let target = contract::Fence { address: contract::fence_address(fence), value };
@@ -327,7 +328,7 @@ impl Context {
 /// An operation that may still run.
 ///
 /// Dropping it waits for its end, so that engine and buffers are free afterwards in any case; unless the driver died, and
-/// nobody can tell of it any more.
+/// no task reports the end any more.
 #[derive(Debug)]
 #[must_use = "dropping it waits for its end, and tells nobody whether it failed"]
 pub struct Pending<'a> {
@@ -364,7 +365,7 @@ impl Pending<'_> {
 
 impl Drop for Pending<'_> {
     fn drop(&mut self) {
-        // That a budget is used up is told once for each; whatever else ends the wait would end the next one, too.
+        // A used-up budget is reported once for each; any other end of the wait would end the next one, too.
         while self.wait_until(Instant::NEVER) == Err(FenceError::Wait(WaitError::Overrun)) {}
     }
 }
@@ -405,7 +406,7 @@ mod tests {
         device_of(context, engine, EngineIndex::Execution)
     }
 
-    /// The same of another engine.
+    /// A device as above with another engine.
     fn device_of(context: &Context, engine: &Engine, index: EngineIndex) -> impl FnMut() + use<> {
         let (ring, doorbell, mut retired) = (context.ring, ManuallyDrop::new(engine.held_on_host()), 0);
         move || {
@@ -419,7 +420,7 @@ mod tests {
         }
     }
 
-    /// A kernel with this device, where somebody else wants the engine when its holder asks for the second time.
+    /// A kernel with this device, where another task wants the engine when its holder asks for the second time.
     fn wanted_once(mut device: impl FnMut()) -> impl FnMut(Call, u64) -> u64 {
         let mut asked = 0;
         move |call, _| match call {
@@ -435,7 +436,7 @@ mod tests {
         }
     }
 
-    /// What was submitted to an engine, by number.
+    /// The command submitted to an engine, by number.
     fn submitted(context: &Context, engine: EngineIndex, number: u32) -> Operation {
         let mut bytes = [0; contract::COMMAND_BYTES];
         context.ring.copy_to_slice(contract::ring_slot(engine, number) as usize, &mut bytes);
@@ -488,7 +489,7 @@ mod tests {
         assert_eq!(played::calls(), [Call::Acquire, Call::Release]);
     }
 
-    /// Somebody waits while the second block runs.
+    /// Another task waits while the second block runs.
     #[test]
     fn a_preemptible_engine_is_given_to_who_waits_after_a_block() {
         let (context, engine) = (context(), Engine::on_host(0).preemptible());
@@ -513,7 +514,7 @@ mod tests {
         assert_eq!(played::calls(), [Call::Acquire, Call::Wait, Call::Release], "what cannot be cut is not");
     }
 
-    /// Somebody waits while the second chunk is copied.
+    /// Another task waits while the second chunk is copied.
     #[test]
     fn a_copy_in_chunks_lets_others_in_between_two_and_keeps_the_engine_otherwise() {
         let (context, engine) = (context(), Engine::on_host(1));

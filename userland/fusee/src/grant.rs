@@ -1,6 +1,6 @@
-//! Handles in messages: what can be given, with which rights, and how it is taken back.
+//! Handles in messages: the handles that can be given, their rights, and the ways to take them back.
 //!
-//! Who has the right to grant can give a copy of a handle away with a request ([`Endpoint::call_with`](crate::Endpoint),
+//! A task with the right to grant can give a copy of a handle away with a request ([`Endpoint::call_with`](crate::Endpoint),
 //! [`Endpoint::send_with`](crate::Endpoint)) or a reply ([`Server::reply_with`](crate::Server)). The copy names the same
 //! object, with those of the giver's rights that were named; it can be given on if the right to grant is among them, four
 //! times in a row at most. The giver keeps its own handle, and can make all copies of it void by [`revoke`].
@@ -13,11 +13,11 @@ use crate::syscall::plain;
 use core::ops::BitOr;
 use fusee_abi::call::{Call, rights};
 
-/// Objects whose handles can be given to other tasks: [`Endpoint`](crate::Endpoint), which others may call but not
+/// Objects with handles that can be given to other tasks: [`Endpoint`](crate::Endpoint), which others may call but not
 /// serve, [`Notification`](crate::Notification) and [`Task`](crate::Task).
 pub trait Grantable: Object + Handle {}
 
-/// A typed handle, as the number the kernel knows it by. Outside of this crate nobody can name it.
+/// A typed handle, as the number the kernel knows it by. It cannot be named outside of this crate.
 pub trait Handle {
     /// The number.
     fn value(&self) -> u64;
@@ -25,7 +25,7 @@ pub trait Handle {
     fn of(value: u64) -> Self;
 }
 
-/// What a copy of a handle, or a region that is lent, may be used for, as far as its source may.
+/// The uses of a copy of a handle, or of a region that is lent, as far as its source allows them.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Rights(u32);
 

@@ -1,10 +1,12 @@
 //! This task as a node of a graph: `[graphs.NAME]` of the manifest makes tasks nodes, and tells each of its edges, by [these entries](fusee_graph::names) of its environment.
 //!
-//! A node's job begins when its tokens are there: [`next_job`](crate::next_job) waits for that. It puts others when it ends. What it hands on by memory has to be written before [`Node::end`]: whoever is released by
-//! that sees it.
+//! A node's job begins when its tokens are there: [`next_job`](crate::next_job) waits for that. It puts others when it ends. Memory that it hands on
+//! has to be written before [`Node::end`]: each task released by that sees it.
 //!
-//! An *object* of the graph is such memory: a few frames, of which each job of its writer writes the next. A node that writes one calls [`Node::begin`] first, which waits until nobody reads that frame any more. Where the manifest leaves it to the analysis how many
-//! frames there are, it never does. A writer that is not to wait for a reader writes over what that still reads (`overwrite`), and the reader asks afterwards whether it [has lost its frame](Node::is_lost).
+//! An *object* of the graph is such memory: a few frames, of which each job of its writer writes the next. A node that writes one calls
+//! [`Node::begin`] first, which waits until that frame has no readers any more. Where the manifest leaves it to the analysis how many frames there
+//! are, it never does. A writer that is not to wait for a reader writes over the frame that it still reads (`overwrite`), and the reader asks
+//! afterwards whether it [has lost its frame](Node::is_lost).
 //!
 //! ```no_run
 //! # use fusee::{environment, graph::Node, next_job};
@@ -46,11 +48,11 @@ pub struct Node {
     next: [Option<Task>; NODES],
     room: Option<Notification>,
     rooms: [Option<Notification>; NODES],
-    /// It writes to objects whether or not somebody still reads them.
+    /// The node writes to objects whether or not they still have readers.
     overwrites: bool,
 }
 
-/// What a node is told of edges of one kind.
+/// The node's parameters about edges of one kind.
 #[derive(Debug)]
 struct Edges {
     all: [Edge; EDGES],
@@ -65,7 +67,7 @@ pub struct Object {
     frames: u32,
     /// So many jobs back this task may look.
     back: u32,
-    /// The node that writes over what is still read.
+    /// The node that writes over frames with readers.
     overwritten_by: Option<u16>,
     /// Where the device reaches it; zero: no device does.
     #[cfg_attr(not(feature = "gpu"), expect(dead_code, reason = "tasks without devices have no device addresses"))]
@@ -77,7 +79,7 @@ pub struct Object {
 pub enum NodeError {
     /// Its environment does not say which.
     NoNode,
-    /// It has more edges than there is room for, or a parameter is none.
+    /// The node has more edges than there is room for, or a parameter is none.
     BadEdges,
     /// The node neither writes nor reads an object of this name.
     NoObject,
@@ -226,7 +228,8 @@ impl Node {
         Ok(Object { memory, frames, back: back.into(), overwritten_by, address })
     }
 
-    /// The frame of `object` of the job that is `back` jobs before `job`: to its writer and with 0 the one to write, to readers what that job has written. Before the writer's first job there was none; that frame is of zeros.
+    /// The frame of `object` of the job that is `back` jobs before `job`: to its writer and with 0 the one to write, to readers the one written by
+    /// that job. Before the writer's first job there was none; that frame is of zeros.
     ///
     /// # Panics
     /// If a reader looks further back than the manifest says, by `delay` and `history`.
@@ -237,7 +240,8 @@ impl Node {
         object.memory.part(place, bytes)
     }
 
-    /// The same frame as a buffer of the device that the graph's objects are on; empty if no device reaches this one. What is read may be borrowed by several pieces of work, and what this node alone writes by one.
+    /// The frame of [`Node::frame`] as a buffer of the device that the graph's objects are on; empty if no device reaches this one. A frame that is
+    /// read may be borrowed by several pieces of work, and one that this node alone writes by one.
     ///
     /// # Panics
     /// As [`Node::frame`].
@@ -265,7 +269,7 @@ impl Node {
         before + u64::from((job.number as u32).wrapping_sub(before as u32))
     }
 
-    /// Puts the tokens of `job`: whatever it has written is seen by those whom that releases.
+    /// Puts the tokens of `job`: its writes are seen by the tasks that this releases.
     pub fn end(&mut self, job: &JobInfo) {
         let mut words = self.words;
         let ended = self.whole_number(job);
@@ -313,7 +317,7 @@ fn of_object(environment: &Environment, name: &str, what: &str) -> Option<u64> {
     environment.parameter(core::str::from_utf8(whole).ok()?)
 }
 
-/// What the environment says to a node.
+/// An entry of the environment for a node.
 enum Said {
     Edge(u64),
     Next(usize, Task),
@@ -347,7 +351,7 @@ fn entries(environment: &Environment) -> impl Iterator<Item = Said> + '_ {
     })
 }
 
-/// A consumer that has ended, or whose queue is full, is told again with the next job.
+/// Tells a consumer that it may have jobs up to this one. A consumer that has ended, or has a full queue, is told again with the next job.
 fn credit(next: &[Option<Task>; NODES], consumer: usize, upto: u64) {
     if let Some(task) = next.get(consumer).and_then(Option::as_ref) {
         let _ = task.credit(upto as u32);

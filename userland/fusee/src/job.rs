@@ -21,7 +21,7 @@ pub struct JobInfo {
     pub overruns: u64,
 }
 
-/// The time, and what this task has used of it.
+/// The time, and the part of it that this task has used.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Clock {
     /// Time since the kernel's time zero.
@@ -52,13 +52,13 @@ pub fn next_job() -> Result<JobInfo, JobError> {
 /// place to learn, between two pieces of work, that the budget is used up.
 ///
 /// # Errors
-/// [`YieldError::Overrun`], once a job whose overrun policy is *signal* has used up its budget.
+/// [`YieldError::Overrun`], once a job with the overrun policy *signal* has used up its budget.
 #[inline]
 pub fn yield_now() -> Result<(), YieldError> {
     YieldError::check(plain(Call::Yield as u64, 0, 0).code)
 }
 
-/// Lets this job take the budget and the deadline of the next, which is dropped; what is left of its own budget is
+/// Lets this job take the budget and the deadline of the next, which is dropped; the rest of its own budget is
 /// given up. For a job that knows it will not finish in time, before its budget ends.
 ///
 /// # Errors
@@ -67,7 +67,7 @@ pub fn early_release() -> Result<(), JobError> {
     JobError::check(plain(Call::EarlyRelease as u64, 0, 0).code)
 }
 
-/// The time, and what this thread has been charged.
+/// The time, and the time that this thread has been charged.
 #[inline]
 #[must_use]
 pub fn now() -> Clock {
@@ -83,7 +83,7 @@ pub fn sleep_until(instant: Instant) -> Result<(), SleepError> {
     SleepError::check(timed(Call::SleepUntil as u64, 0, instant.0).code)
 }
 
-/// What [`burn`] computes in one stretch, at the end, in nanoseconds.
+/// The time that [`burn`] computes in one stretch, at the end, in nanoseconds.
 const LAST_STRETCH: u64 = 16_000;
 /// Instructions of one round of `spin`.
 const ROUND: u64 = 4;
@@ -91,9 +91,9 @@ const ROUND: u64 = 4;
 /// Computes until this thread has been charged `time` more, preempted or not: never less, and a microsecond or two
 /// more.
 ///
-/// Each stretch of computing takes at most two thirds of what is left, even where four emulated CPUs share one timeline
+/// Each stretch of computing takes at most two thirds of the rest, even where four emulated CPUs share one timeline
 /// and an instruction costs four nanoseconds. Looking at the clock is a trap, and traps of several CPUs wait for each
-/// other, on nobody's account; so the last few microseconds are computed at once, at the speed of the stretch before.
+/// other, on no account; so the last few microseconds are computed at once, at the speed of the stretch before.
 pub fn burn(time: Nanoseconds) {
     if time == Nanoseconds::ZERO {
         return;

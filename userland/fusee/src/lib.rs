@@ -1,4 +1,4 @@
-//! What a task of Fusee is written against: typed handles, jobs, messages, engines, time.
+//! The crate that tasks of Fusee are written against: typed handles, jobs, messages, engines, time.
 //!
 //! ```ignore
 //! #![no_std]
@@ -14,21 +14,21 @@
 //! ```
 //!
 //! A task owns nothing it was not given in the manifest. It asks [`environment`] for each thing by the name the
-//! manifest uses, and gets a handle whose type says what can be done with it. Whatever a task does with its
-//! handles harms nobody else; a refused call comes back as a small enum that lists what *this* call can run into.
+//! manifest uses, and gets a handle with a type that has its operations. No use of a task's
+//! handles harms other tasks; a refused call comes back as a small enum that lists the errors of *this* call.
 //!
 //! # Invariants
 //!
 //! 1. Memory shared with other tasks or devices is never borrowed: bytes are copied in and out
-//!    ([`SharedBytes`]), because somebody else may write at any moment.
-//! 2. `unsafe` lives in `syscall`, in `memory`, in what [`entry!`] expands to, and, behind features, in `misbehave`, which
+//!    ([`SharedBytes`]), because others may write at any moment.
+//! 2. `unsafe` lives in `syscall`, in `memory`, in the expansion of [`entry!`], and, behind features, in `misbehave`, which
 //!    provokes faults, in `heap`, and in `defmt_logger`. Programs can forbid it.
 //! 3. An engine's doorbell is reachable only through an [`EngineGuard`], and dropping that gives the engine back.
 //! 4. A token of a pool is held as long as its [`Token`] lives, and a task has one of each pool at most.
 //!
-//! What breaks the order of these is an error of the compiler wherever it can be one (`tests/ui`).
+//! A wrong order of these is an error of the compiler wherever it can be one (`tests/ui`).
 //!
-//! On the host the crate builds with a kernel that refuses every call, so that what is pure can be tested there.
+//! On the host the crate builds with a kernel that refuses every call, so that its pure parts can be tested there.
 //!
 //! Not here: numbers and layouts (`kernel/abi`), registers of devices (`drivers/framework`).
 #![no_std]
@@ -136,7 +136,7 @@ pub const PANIC_CODE: u64 = fusee_abi::trace::PANIC_CODE;
 macro_rules! entry {
     ($main:path) => {
         const _: () = {
-            // SAFETY: what stands in the section must be what its readers assume.
+            // SAFETY: the contents of the section must be those that its readers assume.
             // - One note of the ABI's type; a second `entry!`, which would add another, is an error of the linker.
             #[used]
             #[unsafe(link_section = ".note.fusee")]
@@ -152,7 +152,7 @@ macro_rules! entry {
             let main: fn() = $main;
             // SAFETY: the address must be that of the environment page, and this the first that the program does.
             // - Address: the kernel puts it into `x0`, and nothing ran before.
-            // - First: nobody calls `_start` but the kernel, once in each life of the task.
+            // - First: only the kernel calls `_start`, once in each life of the task.
             unsafe { $crate::__start(environment, life) };
             main();
             $crate::exit(0)

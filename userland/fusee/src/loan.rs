@@ -2,7 +2,7 @@
 //!
 //! A client lends a region with [`Endpoint::call_lending`](crate::Endpoint::call_lending). The server has a [`Place`] for it
 //! in its manifest, where it finds the region from the moment it receives the request until the call ends; nothing is
-//! copied. It gets there through the [`Request`], so that what it was lent cannot outlive its reply:
+//! copied. It gets there through the [`Request`], so that a loan cannot outlive its reply:
 //!
 //! ```
 //! # use fusee::{Instant, Place, Server};
@@ -30,9 +30,9 @@
 //!
 //! A call also ends when its deadline passes or its client is stopped, at any instant, and then the region is taken back
 //! from under the server. The server does not fault. It finds memory of its own at the place instead, one page over and
-//! over, whatever is in it; what it writes there reaches nobody, and its reply is refused
-//! ([`ServeError::BadToken`](crate::ServeError)). So what is read from a loan may change at any moment, as with all
-//! memory that is shared: what was checked must not be read a second time.
+//! over, with any contents; its writes there reach no client, and its reply is refused
+//! ([`ServeError::BadToken`](crate::ServeError)). So the contents of a loan may change at any moment, as with all
+//! memory that is shared: bytes that were checked must not be read a second time.
 
 use core::marker::PhantomData;
 use core::ops::Deref;
@@ -64,7 +64,7 @@ impl Place {
         self.handle
     }
 
-    /// What is there, lent or not. For tests: while nothing is, an access faults.
+    /// The memory at the place, lent or not. For tests: while nothing is lent, an access faults.
     #[cfg(all(feature = "misbehave", target_os = "none"))]
     pub(crate) fn shared(&self) -> SharedBytes {
         self.shared
@@ -87,7 +87,7 @@ pub struct LentToWrite<'request> {
 }
 
 impl<'request> Lent<'request> {
-    /// What `request` lends at `place`: the caller has looked that it does.
+    /// The region that `request` lends at `place`: the caller has looked that it does.
     pub(crate) fn of(_request: &'request Request, place: &Place) -> Self {
         Self { shared: place.shared, request: PhantomData }
     }
@@ -136,7 +136,7 @@ impl<'request> Lent<'request> {
 }
 
 impl<'request> LentToWrite<'request> {
-    /// The same, with the right to write.
+    /// The lent region, with the right to write.
     pub(crate) fn of(request: &'request Request, place: &Place) -> Self {
         Self { lent: Lent::of(request, place) }
     }

@@ -1,8 +1,8 @@
-//! Memory that is not the task's own: what the kernel maps read only, and what others may write at any moment.
+//! Memory that is not the task's own: read-only pages of the kernel, and memory that others may write at any moment.
 //!
 //! The environment page vouches for every address used here: `xtask` writes it, the manifest check keeps regions apart
 //! from each other and from the program, and the kernel maps it read only. So an address counts only if it stands in
-//! an entry of that page, which is checked; an entry somebody made up is refused.
+//! an entry of that page, which is checked; an entry of another origin is refused.
 
 use core::ptr::with_exposed_provenance_mut;
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering, fence};
@@ -13,7 +13,7 @@ use zerocopy::FromBytes;
 /// Address of the environment page; zero before the first instruction, and on the host.
 static PAGE_ADDRESS: AtomicUsize = AtomicUsize::new(0);
 
-/// Which life of the task this is; zero: the first.
+/// The number of the task's life; zero: the first.
 static LIFE: AtomicU32 = AtomicU32::new(0);
 
 /// Gives the program its initial data, if each of its lives begins with that, and remembers where the environment page lies, and which life this is.
@@ -25,7 +25,7 @@ pub unsafe fn start(address: usize, life: u32) {
     // SAFETY: the address must be that of the environment page: our caller promised it.
     let entries = unsafe { entries_at(address) };
     for entry in entries.iter().filter(|entry| entry.kind == kind::INITIAL) {
-        // SAFETY: it must be an entry of that page, and nobody may use the data: our caller promised it.
+        // SAFETY: it must be an entry of that page, and the data must not be in use: our caller promised it.
         unsafe { restore(entry) };
     }
     // Relaxed: a task has one thread.
@@ -38,7 +38,7 @@ pub unsafe fn start(address: usize, life: u32) {
 /// # Safety
 /// As of [`start`].
 unsafe fn entries_at(address: usize) -> &'static [Entry] {
-    // SAFETY: a shared slice demands readable bytes that nobody writes: promised by our caller.
+    // SAFETY: a shared slice demands readable bytes that are not written: promised by our caller.
     let page = unsafe { core::slice::from_raw_parts(with_exposed_provenance_mut::<u8>(address), image::PAGE as usize) };
     let entries = Header::ref_from_prefix(page)
         .ok()
@@ -50,18 +50,18 @@ unsafe fn entries_at(address: usize) -> &'static [Entry] {
 /// Gives the part of the program's data that `entry` describes its initial contents.
 ///
 /// # Safety
-/// `entry` is one of the environment page, of kind `INITIAL`, and nobody uses that data.
+/// `entry` is one of the environment page, of kind `INITIAL`, and its data are not in use.
 unsafe fn restore(entry: &Entry) {
     let [from, to] = [entry.address, entry.physical].map(|address| with_exposed_provenance_mut::<u8>(address as usize));
     let (copied, all) = (entry.bytes as usize, entry.handle as usize);
-    // SAFETY: both must be valid for so many bytes, and apart: the page says so, in which `xtask` describes what it maps: at `to` the program's own
-    // data, of `all` bytes, which nobody uses (promised by our caller), and at `from` a copy of the first `copied` of them, elsewhere.
+    // SAFETY: both must be valid for so many bytes, and apart: the page says so, in which `xtask` describes its mappings: at `to` the program's own
+    // data, of `all` bytes, which are not in use (promised by our caller), and at `from` a copy of the first `copied` of them, elsewhere.
     unsafe { core::ptr::copy_nonoverlapping(from, to, copied) };
     // SAFETY: must be valid for so many bytes: the rest of that data.
     unsafe { core::ptr::write_bytes(to.wrapping_add(copied), 0, all.saturating_sub(copied)) };
 }
 
-/// Which life of this task this is: zero for the first, and one more each time that it was restarted.
+/// The number of this task's life: zero for the first, and one more each time that it was restarted.
 #[must_use]
 pub fn life() -> u32 {
     // Relaxed: written once, by this thread, before `main`.
@@ -83,7 +83,7 @@ pub(crate) fn environment_page() -> Option<&'static [u8]> {
 pub(crate) fn script(entry: &'static Entry) -> &'static [u8] {
     assert!(vouches_for(entry) && entry.kind == kind::SCRIPT, "not a script of this task");
     let start = with_exposed_provenance_mut(entry.address as usize);
-    // SAFETY: a shared slice demands readable bytes that nobody writes while it lives. The environment page says
+    // SAFETY: a shared slice demands readable bytes that are not written while it lives. The environment page says
     // that a script is there; `xtask` places scripts in read-only pages, and the kernel maps them for the life of the
     // task.
     unsafe { core::slice::from_raw_parts(start, entry.bytes as usize) }
@@ -108,8 +108,8 @@ fn vouches_for(entry: &'static Entry) -> bool {
 
 /// Memory shared with other tasks or devices.
 ///
-/// Never borrowed, always copied, by volatile accesses of natural size: somebody else may write at any moment, and
-/// what was checked once may read differently the second time. Words of up to 64 bits never tear; longer copies may
+/// Never borrowed, always copied, by volatile accesses of natural size: others may write at any moment, and
+/// a word that was checked once may read differently the second time. Words of up to 64 bits never tear; longer copies may
 /// mix old and new. While the region is not mapped, an access faults like any other stray one.
 ///
 /// Out-of-range or misaligned offsets panic, like an index of a slice.
@@ -184,7 +184,7 @@ impl SharedBytes {
     accessors!(u32, read_u32, write_u32);
     accessors!(u64, read_u64, write_u64);
 
-    /// Reads a word that says other memory is ready: what is read afterwards is at least as new.
+    /// Reads a word that says other memory is ready: later reads are at least as new.
     ///
     /// Pairs with [`SharedBytes::publish_u32`] of another task, or with a device that writes the word last.
     #[inline]
@@ -196,7 +196,7 @@ impl SharedBytes {
         word
     }
 
-    /// Writes a word that says other memory is ready: what was written before is seen by whoever sees the word.
+    /// Writes a word that says other memory is ready: earlier writes are seen by each reader that sees the word.
     ///
     /// Pairs with [`SharedBytes::observe_u32`].
     #[inline]

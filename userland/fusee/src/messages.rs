@@ -1,4 +1,4 @@
-//! What a task says by the macros of the crate [`log`], in the trace.
+//! The messages of a task by the macros of the crate [`log`], in the trace.
 //!
 //! ```ignore
 //! fusee::messages::start(fusee::messages::LevelFilter::Info).expect("nothing else has been started");
@@ -6,7 +6,7 @@
 //! ```
 //!
 //! `cargo xtask trace --messages` prints it with the time, the task, its job and the line of the source. No console is needed, and no other task runs for
-//! it; but each eight bytes are a system call. A message has 512 bytes at most, what is longer is cut.
+//! it; but each eight bytes are a system call. A message has 512 bytes at most, the rest is cut.
 
 use core::fmt::Write;
 

@@ -6,7 +6,7 @@
 //!
 //! # Invariants
 //!
-//! 1. Whoever needs two engines takes that of the device with the lower number first, so no two tasks wait for each other.
+//! 1. A task that needs two engines takes that of the device with the lower number first, so no two tasks wait for each other.
 //! 2. Engines are held while a command runs, and given back on all ways out.
 //!
 //! Not here: which GPU a task should go to (`accel`). Source: Elliott 2015, chapter 3: migration peer-to-peer, and the
@@ -23,15 +23,15 @@ use fusee_accel_contract::space;
 pub struct Side {
     /// Its context there.
     pub context: Context,
-    /// What copies to the device's memory, from memory of the board and of other devices.
+    /// The engine that copies to the device's memory, from memory of the board and of other devices.
     pub copy_in: Engine,
-    /// What copies from the device's memory; of a device with one copy engine, the same.
+    /// The engine that copies from the device's memory; of a device with one copy engine, that one.
     pub copy_out: Engine,
     /// The device's number: the parameter `device.DEVICE`.
     pub device: usize,
 }
 
-/// What moves: the same bytes of the task's memory on both devices.
+/// The state that moves: one range of the task's memory on both devices.
 #[derive(Clone, Copy, Debug)]
 pub struct State {
     /// Offset in the task's memory on a device, a multiple of eight.

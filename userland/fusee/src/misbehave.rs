@@ -1,12 +1,12 @@
 //! Faults on request, for tasks that test whether the kernel survives them.
 //!
-//! A system that is what it says ends the task at the first of these accesses. Should one of them come through, the
-//! task ends itself with [`SURVIVED`] before it can act on what it broke.
+//! A system that keeps its promises ends the task at the first of these accesses. Should one of them come through, the
+//! task ends itself with [`SURVIVED`] before it can act on the memory it broke.
 
 use crate::{Engine, EngineGuard, Place, exit};
 use core::arch::asm;
 
-/// Exit code of a task whose fault the kernel did not notice.
+/// Exit code of a task with a fault that the kernel did not notice.
 pub const SURVIVED: u64 = 99;
 
 /// A fault to provoke.
@@ -14,7 +14,7 @@ pub const SURVIVED: u64 = 99;
 pub enum Fault {
     /// Reads address zero.
     ReadNothing,
-    /// Runs what lies on the stack.
+    /// Runs the bytes on the stack.
     RunData,
     /// Writes to the program's own instructions.
     WriteText,
@@ -24,7 +24,7 @@ pub enum Fault {
     ReadKernel,
     /// Rings an engine without holding its lock.
     RingUnheld(Engine),
-    /// Reads what is lent no more.
+    /// Reads a region that is lent no more.
     ReadUnlent(Place),
 }
 
@@ -51,13 +51,13 @@ pub fn provoke(fault: Fault) -> ! {
     exit(SURVIVED)
 }
 
-/// Changes the count in the doorbell of an engine that is held, and kicks nobody: [`EngineGuard`] lets no program do that.
+/// Changes the count in the doorbell of an engine that is held, without a kick: [`EngineGuard`] lets no program do that.
 pub fn miscount(guard: &EngineGuard<'_>, change: u32) {
     let doorbell = guard.engine().doorbell();
     doorbell.publish_u32(0, doorbell.read_u32(0).wrapping_add(change));
 }
 
-/// Stores `count` to the doorbell of an engine that is held, and kicks nobody. Nothing is read there.
+/// Stores `count` to the doorbell of an engine that is held, without a kick. Nothing is read there.
 pub fn count_as(guard: &EngineGuard<'_>, count: u32) {
     guard.engine().doorbell().publish_u32(0, count);
 }
@@ -67,7 +67,7 @@ pub fn peek(address: u64) {
     read(address);
 }
 
-/// Reads the word at `address` and writes it back, if the kernel lets us. What is there must be nobody's but ours to write.
+/// Reads the word at `address` and writes it back, if the kernel lets us. The word must be ours alone to write.
 pub fn poke(address: u64) {
     // SAFETY: the accesses must fault, or leave memory as it is: the word that is stored is the one that was read, and this task has one thread.
     unsafe { asm!("ldr {1}, [{0}]", "str {1}, [{0}]", in(reg) address, out(reg) _, options(nostack, preserves_flags)) };

@@ -1,22 +1,22 @@
 //! A mutex and a condition variable for tasks that share a value in memory.
 //!
-//! A task has one thread, so those who exclude each other are tasks. The lock is one that the kernel knows: an engine without
-//! a device. So the holder inherits from all who wait, the lock of a task that dies passes on, and requests that would close a
-//! cycle are refused. The price is a system call to take it and one to give it back, even where nobody waits: who holds it
+//! A task has one thread, so tasks exclude each other. The lock is one that the kernel knows: an engine without
+//! a device. So the holder inherits from all that wait, the lock of a task that dies passes on, and requests that would close a
+//! cycle are refused. The price is a system call to take it and one to give it back, even without waiters: the holder
 //! cannot be read from memory that others write.
 //!
 //! # Invariants
 //!
 //! 1. The shared value is never borrowed. A guard has a copy, and stores it before it gives the lock back, if it was changed.
-//! 2. A word beside the value says that somebody holds the mutex, from before the first store until after the last. Who
+//! 2. A word beside the value says that a task holds the mutex, from before the first store until after the last. A task that
 //!    finds it set got the lock from a task that died.
-//! 3. Whoever waits for a condition holds nothing of this mutex meanwhile, and does not miss a notification that was made
+//! 3. A task that waits for a condition holds nothing of this mutex meanwhile, and does not miss a notification that was made
 //!    after it gave the mutex back: the kernel keeps it until it is taken.
 //!
-//! Locks nest as the kernel has it: any mutexes and engines may be held together, and given back in any order. Who asks for one
+//! Locks nest as the kernel has it: any mutexes and engines may be held together, and given back in any order. A request
 //! that would close a cycle gets [`AcquireError::WouldDeadlock`].
 //!
-//! Not here: the lock and its order (`locking/src/engine.rs`), inheritance (`kernel/core`). All who write the region
+//! Not here: the lock and its order (`locking/src/engine.rs`), inheritance (`kernel/core`). All writers of the region
 //! are trusted with the value: the lock keeps nobody from storing without it.
 
 use crate::memory::SharedBytes;
@@ -26,7 +26,7 @@ use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-/// Where the word is that says whether somebody holds the mutex.
+/// Offset of the word that is set while a task holds the mutex.
 const HELD: usize = 0;
 /// Where the value is.
 const VALUE: usize = 8;
@@ -50,10 +50,10 @@ pub struct Mutex<T> {
 
 /// Why a mutex was not simply locked.
 pub enum LockError<'a, T: FromBytes + IntoBytes + Immutable> {
-    /// It is locked now, but a task that held it died. The value is what that task last stored of it, perhaps in part.
-    /// Whoever locks it is told so until [`MutexGuard::repaired`].
+    /// The mutex is locked now, but a task that held it died. The value is the one that this task last stored, perhaps in part.
+    /// Each task that locks it is told so until [`MutexGuard::repaired`].
     Poisoned(MutexGuard<'a, T>),
-    /// It is not locked.
+    /// The mutex is not locked.
     Acquire(AcquireError),
 }
 
@@ -69,7 +69,7 @@ pub struct MutexGuard<'a, T: FromBytes + IntoBytes + Immutable> {
 }
 
 impl<T: FromBytes + IntoBytes + Immutable> Mutex<T> {
-    /// The mutex whose value is in `memory`, which was all zero before its first use, and whose lock is `lock`, an engine
+    /// The mutex with its value in `memory`, which was all zero before its first use, and with the lock `lock`, an engine
     /// without a device.
     ///
     /// `None` if there is no room for the value.
@@ -82,7 +82,7 @@ impl<T: FromBytes + IntoBytes + Immutable> Mutex<T> {
     /// Waits for the mutex until `deadline`. Meanwhile its holder inherits from this task.
     ///
     /// # Errors
-    /// [`LockError`] says why not, or that somebody died with it.
+    /// [`LockError`] says why not, or that its holder died.
     pub fn lock(&self, deadline: Instant) -> Result<MutexGuard<'_, T>, LockError<'_, T>> {
         let lock = self.lock.acquire(deadline).map_err(LockError::Acquire)?;
         let is_poisoned = self.memory.read_u32(HELD) != 0;
@@ -137,9 +137,9 @@ impl<T: FromBytes + IntoBytes + Immutable> fmt::Debug for LockError<'_, T> {
     }
 }
 
-/// What a task waits for that needs others to change the value of a mutex first.
+/// A condition that a task waits for, and that others make true by changing the value of a mutex.
 ///
-/// It is a notification, for which one task waits: if several wait, each has one of its own. Whoever makes the condition
+/// It is a notification, for which one task waits: if several wait, each has one of its own. The task that makes the condition
 /// true notifies after that, with the mutex or without.
 #[derive(Clone, Copy, Debug)]
 pub struct Condvar {
@@ -181,7 +181,7 @@ impl Condvar {
         deadline: Instant,
     ) -> Result<MutexGuard<'a, T>, CondvarError<'a, T>> {
         let mutex = guard.mutex;
-        // A poisoned value that nobody repaired stays so.
+        // A poisoned value that was not repaired stays so.
         drop(guard);
         self.event.wait(deadline).map_err(CondvarError::Wait)?;
         mutex.lock(deadline).map_err(CondvarError::Lock)

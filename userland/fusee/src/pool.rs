@@ -58,7 +58,7 @@ impl Pool {
 
 /// A token, given back when dropped.
 ///
-/// What was given back cannot be used:
+/// A token that was given back cannot be used:
 ///
 /// ```compile_fail,E0505
 /// fn too_late(token: fusee::Token<'_>) -> u8 {
@@ -76,7 +76,7 @@ pub struct Token<'pool> {
 }
 
 impl Token<'_> {
-    /// Waits until `deadline` for the lock of an engine of what this token is for. It is given back before the token:
+    /// Waits until `deadline` for the lock of an engine of this token's device. It is given back before the token:
     ///
     /// ```compile_fail,E0505
     /// fn wrong_order(token: fusee::Token<'_>, engine: &fusee::Engine) {
@@ -93,13 +93,13 @@ impl Token<'_> {
         engine.acquire_during(deadline)
     }
 
-    /// Which token of the pool it is, from 0: nobody else has this one now.
+    /// The number of the token in the pool, from 0: no other task has this one now.
     #[must_use]
     pub fn replica(&self) -> u8 {
         self.replica
     }
 
-    /// Which of the pool's `devices` it is for, from 0, in the order of the manifest; 0 if that names none.
+    /// The number of its device among the pool's `devices`, from 0, in the order of the manifest; 0 if that names none.
     #[must_use]
     pub fn device(&self) -> usize {
         (u32::from(self.replica) / self.pool.each) as usize
@@ -136,7 +136,7 @@ impl Token<'_> {
 
 impl Drop for Token<'_> {
     fn drop(&mut self) {
-        // Nothing is left to do, and nobody to tell.
+        // Nothing is left to do, and the result cannot be reported.
         let _ = plain(Call::Release as u64, self.pool.handle, 0);
     }
 }

@@ -5,7 +5,7 @@
 
 pub use crate::syscall::{carrying, message, plain, timed, untrapped};
 
-/// What a call without message words returns.
+/// The result of a call without message words.
 #[derive(Clone, Copy, Debug)]
 pub struct Answer {
     /// Zero, or an error code.
@@ -16,7 +16,7 @@ pub struct Answer {
     pub second: u64,
 }
 
-/// What a call with message words returns.
+/// The result of a call with message words.
 #[derive(Clone, Copy, Debug)]
 pub struct MessageAnswer {
     /// Zero, or an error code.

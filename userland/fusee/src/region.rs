@@ -61,7 +61,7 @@ impl Region {
         self.physical
     }
 
-    /// What it is, of [`fusee_abi::environment::device`], if the manifest names it as a device of the board; zero if not.
+    /// The device's kind, of [`fusee_abi::environment::device`], if the manifest names it as a device of the board; zero if not.
     #[must_use]
     pub fn device(&self) -> u32 {
         self.flags & (ALONE - 1)

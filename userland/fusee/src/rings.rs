@@ -13,7 +13,7 @@ use crate::Region;
 use crate::memory::SharedBytes;
 
 /// Part of a ring that is not read any more, because the kernel may be about to write there: one of so many. The kernel says how many records
-/// it has written after each, but what it writes next may be seen before that, until its trap ends. No trap writes as many records as this part holds.
+/// it has written after each, but its next writes may be seen before that, until its trap ends. No trap writes as many records as this part holds.
 const MARGIN: u64 = 64;
 
 /// The rings of all CPUs, and how far they are read.
@@ -84,7 +84,7 @@ impl Rings {
         self.rings[..self.cpus][cpu].written()
     }
 
-    /// The CPU with the most records that are not read, if there is one: what is read from there first is overwritten the least.
+    /// The CPU with the most records that are not read, if there is one: records that are read from there first are overwritten the least.
     #[must_use]
     pub fn fullest(&self) -> Option<usize> {
         let unread = |cpu: &usize| self.rings[*cpu].written() - self.rings[*cpu].next;
@@ -113,7 +113,7 @@ impl Ring {
         self.bytes.read_u64(offset_of!(RingHeader, capacity))
     }
 
-    /// What is read afterwards is at least as new.
+    /// Later reads are at least as new.
     fn written(&self) -> u64 {
         let written = self.bytes.read_u64(offset_of!(RingHeader, written));
         fence(Ordering::Acquire);
@@ -203,7 +203,7 @@ mod tests {
         }
     }
 
-    /// A writer that laps the reader while it copies: what counts is whole.
+    /// A writer that laps the reader while it copies: records that count are whole.
     #[test]
     fn what_is_overwritten_while_it_is_read_does_not_count() {
         let memory = empty(1);

@@ -5,12 +5,12 @@
 //!
 //! | Word | Request | Reply |
 //! |---|---|---|
-//! | 0 | what is to be done: [`Request`] | zero, or a code of [`Refusal`] |
+//! | 0 | the [`Request`] | zero, or a code of [`Refusal`] |
 //! | 1 | of `Alarm`: the second | of `Read`: the second; of `End`: one if it has rung |
 
 use crate::{CallError, Endpoint, Instant, Message, Notification, WaitError};
 
-/// What a client may ask for.
+/// A request of a client.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Request {
     /// Say which second it is.
@@ -21,7 +21,7 @@ pub enum Request {
     End,
 }
 
-/// Why a server did not do what it was asked for.
+/// The reason for which a server refused a request.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(u64)]
 pub enum Refusal {
@@ -34,7 +34,7 @@ pub enum Refusal {
 }
 
 impl Request {
-    /// What `message`, of whatever origin, asks for.
+    /// The request in `message` of any origin.
     ///
     /// # Errors
     /// [`Refusal::Malformed`]: for nothing.
@@ -68,7 +68,7 @@ pub fn reply(result: Result<u64, Refusal>) -> Message {
     }
 }
 
-/// Why the clock did not do what was wanted.
+/// The reason for which the clock did not serve a task.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum ClockError {
     /// The server answered that it did not.
@@ -114,7 +114,7 @@ impl RealTimeClock {
                 // It came at the last moment.
                 Err(WaitError::TimedOut) | Ok(_) if has_rung => return Ok(()),
                 Err(error) => return Err(ClockError::Wait(error)),
-                // What was left behind by an earlier alarm.
+                // The bit of an earlier alarm.
                 Ok(_) => match self.ask(Request::Alarm(second)) {
                     Err(ClockError::Refused(Refusal::Passed)) => return Ok(()),
                     again => again?,

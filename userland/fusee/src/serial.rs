@@ -1,10 +1,10 @@
 //! A serial line to read and write, by the traits of the crate `embedded-io`: the other side of `drivers/console`.
 //!
-//! What is written goes through the console, whose server keeps it until its line is complete, or until [`Write::flush`]. What is read was
+//! Written text goes through the console, and its server keeps it until its line is complete, or until [`Write::flush`]. Bytes that are read were
 //! received since; nothing of it is shown. One task can read: the first one that does.
 //!
-//! The line's interrupt signals a notification that *this task* waits for, and the server looks when it is asked next. So bytes that nobody asks
-//! for cost nobody anything, and more than the port can keep are lost, as on any serial line.
+//! The line's interrupt signals a notification that *this task* waits for, and the server looks when it is asked next. So bytes that are not asked
+//! for cost nothing, and bytes beyond the port's capacity are lost, as on any serial line.
 
 use core::fmt;
 
@@ -13,7 +13,7 @@ use embedded_io::{ErrorKind, ErrorType, Read, Write};
 use crate::console::{CHUNK, NO_INPUT, Request, TAKEN};
 use crate::{CallError, Endpoint, Instant, Notification, WaitError};
 
-/// A console, and what the interrupt of its port signals.
+/// A console, and the notification that the interrupt of its port signals.
 #[derive(Clone, Copy, Debug)]
 pub struct Serial {
     server: Endpoint,
@@ -35,12 +35,12 @@ pub enum SerialError {
     Malformed,
     /// The server did not answer.
     Call(CallError),
-    /// This task may not wait for what comes.
+    /// This task may not wait for the bytes.
     Wait(WaitError),
 }
 
 impl Serial {
-    /// The console of `server`, the interrupt of whose port signals `received`. Calls have no deadline until [`Serial::deadline`] is set.
+    /// The console of `server`, with a port whose interrupt signals `received`. Calls have no deadline until [`Serial::deadline`] is set.
     #[must_use]
     pub fn new(server: Endpoint, received: Notification) -> Serial {
         Serial { server, received, deadline: Instant::NEVER }
@@ -59,14 +59,14 @@ impl ErrorType for Serial {
 }
 
 impl Read for Serial {
-    /// Waits until there is something, and takes of it what fits: at least one byte, unless `buf` is empty.
+    /// Waits until there is something, and takes as much of it as fits: at least one byte, unless `buf` is empty.
     fn read(&mut self, buf: &mut [u8]) -> Result<usize, SerialError> {
         let wanted = buf.len().min(CHUNK);
         if wanted == 0 {
             return Ok(0);
         }
         loop {
-            // To ask also lets the interrupt fire again: what comes from here on signals.
+            // To ask also lets the interrupt fire again: bytes from here on signal.
             let words = self.ask(Request::Read(wanted))?;
             match words[0] {
                 0 => {}

@@ -1,21 +1,21 @@
-//! Sessions: what a client without a lock asks the server that opens contexts of a device, and what that server makes of it.
+//! Sessions: the requests of a client without a lock to the server that opens contexts of a device, and their checks in that server.
 //!
 //! All contexts are in the manifest: their doorbell and ring pages, and the memory that they may reach. To open one is to let the device use it, and to
-//! map is to enter pages of the client's own memory into its translation table. Each request is one step of bounded length; what takes the device's time
-//! is asked for by one request, and others tell when it is done. [`Session`] does all of this.
+//! map is to enter pages of the client's own memory into its translation table. Each request is one step of bounded length; work that takes the
+//! device's time is asked for by one request, and others tell when it is done. [`Session`] does all of this.
 //!
 //! | Word | Request | Reply |
 //! |---|---|---|
-//! | 0 | bits 0 to 7: 1 open, 2 close, 3 map, 4 unmap, 5 reset, 6 state, 7 reset what runs; from bit 8 on which context of the client, from zero | zero, or a code of [`Refusal`] |
-//! | 1 | map, unmap: the first page of the device's addresses, from the start of the window; reset: a bit for each engine; reset what runs: the engine's number | open: the context's number on the device; state: [`State`] |
-//! | 2 | map: the first page of the client's memory; reset what runs: the context's number on the device | state: pages that are mapped |
+//! | 0 | bits 0 to 7: 1 open, 2 close, 3 map, 4 unmap, 5 reset, 6 state, 7 reset the running command; from bit 8 on which context of the client, from zero | zero, or a code of [`Refusal`] |
+//! | 1 | map, unmap: the first page of the device's addresses, from the start of the window; reset: a bit for each engine; reset the running command: the engine's number | open: the context's number on the device; state: [`State`] |
+//! | 2 | map: the first page of the client's memory; reset the running command: the context's number on the device | state: pages that are mapped |
 //! | 3 | map, unmap: how many pages, up to [`PAGES`] | |
 //! | 4 | map, unmap: 0 the client's buffer, 1 its share of the device's memory; map: and in bit 8 whether the device may only read | |
 //!
-//! *Reset what runs* is for the server that the manifest calls the engine's `sharer`, about a command that takes too long
+//! *Reset the running command* is for the server that the manifest calls the engine's `sharer`, about a command that takes too long
 //! ([`Session::reset_running`]).
 //!
-//! What a client sends may be anything: [`Request::check`] is all that a server needs to believe it.
+//! A client may send anything: [`Request::check`] is all that a server needs to believe it.
 
 use crate::{CallError, Endpoint, Instant, Message, Nanoseconds, SleepError, sleep_until};
 
@@ -25,7 +25,7 @@ pub const PAGES: u64 = 16;
 /// Engines of a device.
 const ENGINES: u32 = 3;
 
-/// What a client waits before it asks again whether the device is done.
+/// The time that a client waits before it asks again whether the device is done.
 const PATIENCE: Nanoseconds = Nanoseconds(50_000);
 
 const OPEN: u64 = 1;
@@ -36,14 +36,14 @@ const RESET: u64 = 5;
 const STATE: u64 = 6;
 const RESET_RUNNING: u64 = 7;
 
-/// Bits of word 0 that say what is to be done; which context stands above them.
+/// Bits of word 0 with the request; the number of the context stands above them.
 const ORDINAL_SHIFT: u32 = 8;
 /// In word 4: the device may only read.
 const READ_ONLY: u64 = 1 << 8;
 
 //--- Requests
 
-/// Why a server did not do what it was asked for.
+/// The reason for which a server refused a request.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(u64)]
 pub enum Refusal {
@@ -73,7 +73,7 @@ pub enum Refusal {
     NotMapped = 12,
     /// No command of this context runs on the engine.
     NotRunning = 13,
-    /// The device has not done yet what it was asked for before.
+    /// The device has not done an earlier request yet.
     Pending = 14,
 }
 
@@ -101,7 +101,7 @@ impl Refusal {
     }
 }
 
-/// Which of a context's memories.
+/// One of a context's memories.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(u64)]
 pub enum Window {
@@ -122,7 +122,7 @@ pub struct Pages {
     pub count: u64,
 }
 
-/// A request that was checked as far as it can be without knowing who asks.
+/// A request that was checked as far as it can be without knowing its client.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Request {
     /// Let the device use this context of the caller.
@@ -131,7 +131,7 @@ pub enum Request {
     Close(u64),
     /// Let the context reach memory of its client.
     Map {
-        /// Which context of the caller.
+        /// The number of the caller's context.
         ordinal: u64,
         /// At which device addresses.
         pages: Pages,
@@ -142,21 +142,21 @@ pub enum Request {
     },
     /// Let it reach nothing at these addresses.
     Unmap {
-        /// Which context of the caller.
+        /// The number of the caller's context.
         ordinal: u64,
         /// At which device addresses.
         pages: Pages,
     },
-    /// Forget what was submitted in this context.
+    /// Forget the commands submitted in this context.
     Reset {
-        /// Which context of the caller.
+        /// The number of the caller's context.
         ordinal: u64,
         /// To which engines, a bit each.
         engines: u64,
     },
     /// Say how this context is.
     State(u64),
-    /// Forget what a context without a lock has submitted whose command runs.
+    /// Forget the commands of a context without a lock that has the running one.
     ResetRunning {
         /// On this engine of the device.
         engine: u64,
@@ -166,10 +166,10 @@ pub enum Request {
 }
 
 impl Request {
-    /// What `words` of whatever origin ask for.
+    /// The request in `words` of any origin.
     ///
     /// # Errors
-    /// [`Refusal`] is what the client is to be told.
+    /// [`Refusal`] is the answer for the client.
     pub fn check(words: &Message) -> Result<Request, Refusal> {
         let [first, one, two, count, memory, _] = *words;
         let ordinal = first >> ORDINAL_SHIFT;
@@ -252,7 +252,7 @@ impl State {
 
 //--- Clients
 
-/// Why a client did not get what it wanted.
+/// The reason for which a client was not served.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum SessionError {
     /// The server answered that it did not.
@@ -275,7 +275,7 @@ pub struct Session {
 }
 
 impl Session {
-    /// This task's first context, whose requests go to `server`. Nothing is asked for yet.
+    /// This task's first context, with requests to `server`. Nothing is asked for yet.
     #[must_use]
     pub fn new(server: Endpoint) -> Session {
         Session::nth(server, 0)
@@ -287,8 +287,8 @@ impl Session {
         Session { server, ordinal }
     }
 
-    /// Opens the context: from now on the device does what is submitted in it. Nothing is mapped but the ring page. Its number on the device, as in
-    /// the status page.
+    /// Opens the context: from now on the device does the commands submitted in it. Nothing is mapped but the ring page. Its number on the device, as
+    /// in the status page.
     ///
     /// # Errors
     /// [`SessionError::Refused`] with [`Refusal::Quota`], [`Refusal::DeviceFull`], [`Refusal::AlreadyOpen`], [`Refusal::Pending`] or [`Refusal::NotYours`].
@@ -362,7 +362,8 @@ impl Session {
     /// For the sharer of that engine; returns when the device has been asked to, which it answers by itself: the status page then names another context.
     ///
     /// # Errors
-    /// [`SessionError::Refused`] with [`Refusal::NotRunning`] if another's command runs, or none; [`Refusal::NotYours`] for who is not the engine's sharer.
+    /// [`SessionError::Refused`] with [`Refusal::NotRunning`] if another's command runs, or none; [`Refusal::NotYours`] if the caller is not the
+    /// engine's sharer.
     pub fn reset_running(
         server: &Endpoint,
         engine: u32,
@@ -440,7 +441,7 @@ mod tests {
             prop_assert_eq!(Request::check(&request.words()), Ok(request));
         }
 
-        /// Whatever a client sends is refused, or is within the bounds that a server relies on.
+        /// Any message of a client is refused, or is within the bounds that a server relies on.
         #[test]
         fn what_was_checked_is_bounded(mut words in any::<Message>(), operation in 0..10u64, memory in 0..4u64, count in 0..20u64) {
             words[0] = words[0] & !0xff | operation;

@@ -1,26 +1,27 @@
 //! A sharer, asked about groups of clients without a lock. The other side of `drivers/sharer`.
 //!
-//! A client of a group may say how much it wants of what its group gets, and a task that the manifest names as the *manager* of a group may
-//! say who of it is let in, or nobody, and have a command of it ended that takes too long. Both call the endpoint of the engine's sharer, for which the manifest gives them the right `call`; by the badge of the request the
-//! sharer knows who asks. Neither can change what other groups get.
+//! A client of a group may say which part of its group's share it wants, and a task that the manifest names as the *manager* of a group may
+//! say which of its members are let in, perhaps none, and have a command of it ended that takes too long. Both call the endpoint of the engine's
+//! sharer, for which the manifest gives them the right `call`; by the badge of the request the sharer knows the caller. Neither can change the shares
+//! of other groups.
 //!
 //! | Word | Request | Reply |
 //! |---|---|---|
-//! | 0 | what is to be done: [`Request`] | zero, or a code of [`Refusal`] |
+//! | 0 | the [`Request`] | zero, or a code of [`Refusal`] |
 //! | 1 | of `Place` and `Weigh`: which of the client's handles to the engine, from zero; of the others: the group's number | of `Place`: the member's number; of `Admit`: the members of the group |
 //! | 2 | of `Weigh`: the weight; of `Admit`: the members, a bit each, the first one's the lowest | of `Place`: its group's number |
 //! | 3 | | of `Place`: its weight |
 //!
-//! What members and groups have had is in a page: [`usage`](crate::usage).
+//! The usage of members and groups is in a page: [`usage`](crate::usage).
 
 use crate::{CallError, Endpoint, Instant, Message};
 
-/// What a sharer may be asked for.
+/// A request to a sharer.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Request {
     /// Say where this client stands, by this handle of its to the engine.
     Place(u8),
-    /// From now on this client wants, by this handle, so many shares of what its group gets, 1 to 1024.
+    /// From now on this client wants, by this handle, so many parts of its group's share, 1 to 1024.
     Weigh(u8, u16),
     /// Of this group, and of the groups below it, let only these members reach the engine, a bit each.
     Admit(u8, u16),
@@ -28,7 +29,7 @@ pub enum Request {
     End(u8),
 }
 
-/// Why a sharer did not do what it was asked for.
+/// The reason for which a sharer refused a request.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(u64)]
 pub enum Refusal {
@@ -36,7 +37,7 @@ pub enum Refusal {
     Malformed = 1,
     /// The task that asks is no client of which the manifest says where it stands.
     NotAMember = 2,
-    /// The client stands in no group: its weight would change what others get that have not agreed to it.
+    /// The client stands in no group: its weight would change the shares of others that have not agreed to it.
     NoGroup = 3,
     /// There is no such group.
     UnknownGroup = 4,
@@ -44,7 +45,7 @@ pub enum Refusal {
     NotTheManager = 5,
     /// A weight is 1 to 1024, and there are 16 members at most.
     OutOfRange = 6,
-    /// No command of the group runs, or the sharer has nobody who resets what runs.
+    /// No command of the group runs, or the sharer has no server that resets commands.
     NothingToEnd = 7,
 }
 
@@ -55,15 +56,15 @@ pub struct Standing {
     pub member: u8,
     /// The number of its group; 0: none.
     pub group: u8,
-    /// How many shares it has of what its group gets.
+    /// The member's parts of its group's share.
     pub weight: u16,
 }
 
 impl Request {
-    /// What `message`, of whatever origin, asks for.
+    /// The request in `message` of any origin.
     ///
     /// # Errors
-    /// [`Refusal::Malformed`]: for nothing. [`Refusal::OutOfRange`], [`Refusal::UnknownGroup`]: for what cannot be.
+    /// [`Refusal::Malformed`]: no request. [`Refusal::OutOfRange`], [`Refusal::UnknownGroup`]: an impossible one.
     pub fn of(message: &Message) -> Result<Request, Refusal> {
         let group = || u8::try_from(message[1]).map_err(|_| Refusal::UnknownGroup);
         let handle = || u8::try_from(message[1]).map_err(|_| Refusal::NotAMember);
@@ -109,7 +110,7 @@ impl Refusal {
     }
 }
 
-/// What a sharer answers to a request that it did.
+/// The answer of a sharer to a request that it did.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Answer {
     /// Nothing more.
@@ -120,7 +121,7 @@ pub enum Answer {
     Members(u16),
 }
 
-/// The reply to a request: what is answered, or why it was refused.
+/// The reply to a request: the answer, or the refusal.
 #[must_use]
 pub fn reply(result: Result<Answer, Refusal>) -> Message {
     match result {
@@ -131,12 +132,12 @@ pub fn reply(result: Result<Answer, Refusal>) -> Message {
     }
 }
 
-/// Why a sharer did not do what was wanted.
+/// The reason for which a sharer did not serve a task.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum SharerError {
-    /// It answered that it did not.
+    /// The sharer refused the request.
     Refused(Refusal),
-    /// It did not answer.
+    /// The sharer did not answer.
     Call(CallError),
 }
 
@@ -166,7 +167,7 @@ impl Sharer {
         }
     }
 
-    /// From now on this client wants, by its handle to the engine of this number, `weight` shares of what its group gets. What it has used counts as it did.
+    /// From now on wants, by the handle to the engine of this number, `weight` parts of the group's share. Earlier usage counts as it did.
     ///
     /// # Errors
     /// [`SharerError`]; nothing has changed.
@@ -174,9 +175,9 @@ impl Sharer {
         self.ask(Request::Weigh(handle, weight)).map(|_| ())
     }
 
-    /// From now on lets, of `group` and of the groups below it, only these members reach the engine, a bit each; what has reached it is done. Of the others those that
-    /// store wait, and the rest of the engine's clients have what they leave. Whoever is let in here still waits for whatever else the sharer's policy, and managers of groups above and
-    /// below, say. Which members the group has; bits of others mean nothing.
+    /// From now on lets, of `group` and of the groups below it, only these members reach the engine, a bit each; commands that have reached it are
+    /// done. Of the others those that store wait, and the rest of the engine's clients have the time that they leave. A member that is let in here
+    /// still waits as the sharer's policy, and managers of groups above and below, say. Which members the group has; bits of others mean nothing.
     ///
     /// The manifest tells a group's manager its number, as the parameter `group.NAME`.
     ///
@@ -187,7 +188,7 @@ impl Sharer {
         u16::try_from(of_group).map_err(|_| SharerError::Refused(Refusal::Malformed))
     }
 
-    /// Lets nobody of `group` in: [`admit`](Self::admit).
+    /// Lets no member of `group` in: [`admit`](Self::admit).
     ///
     /// # Errors
     /// [`SharerError`]; nothing has changed.
@@ -203,7 +204,8 @@ impl Sharer {
         self.admit(group, u16::MAX).map(|_| ())
     }
 
-    /// Ends the command that runs, if it is one of `group` or of a group below it: its client loses that, and what else it has queued, and goes on.
+    /// Ends the running command, if it is one of `group` or of a group below it: its client loses that, and all its other queued commands, and goes
+    /// on.
     ///
     /// # Errors
     /// [`SharerError`]; nothing has changed. [`Refusal::NothingToEnd`]: it may have ended by itself.

@@ -1,10 +1,10 @@
 //! The door to the kernel: `svc`, the counter, and the barriers of a doorbell.
 //!
-//! Which register means what is said in `fusee_abi::call`. Four shapes of call exist, so that none loads
-//! registers the kernel will not look at. Each exists a second time with a `nop` in place of the trap: what a
-//! benchmark subtracts.
+//! The meanings of registers are in `fusee_abi::call`. Four shapes of call exist, so that none loads
+//! registers the kernel will not look at. Each exists a second time with a `nop` in place of the trap, for
+//! benchmarks to subtract.
 //!
-//! Stubs are safe functions: a trap changes no memory of the task except what is shared anyway (its doorbells
+//! Stubs are safe functions: a trap changes no memory of the task except shared memory (its doorbells
 //! and regions come and go, and those are only reached by volatile accesses that fault while they are away).
 
 use crate::raw::{Answer, MessageAnswer};
@@ -92,7 +92,7 @@ macro_rules! stubs {
             MessageAnswer { code, value, words: [w0, w1, w2, w3, w4, w5], token: reply, given: received }
         }
 
-        /// The same, with a handle that the message carries and the mask of the rights its copy keeps.
+        /// A call as above, with a handle that the message carries and the mask of the rights its copy keeps.
         #[inline(always)]
         pub fn carrying(
             number: u64,
@@ -155,7 +155,7 @@ pub fn counter() -> u64 {
     ticks
 }
 
-/// Says `number` to whoever watches the instructions of this CPU, such as the profiler; nobody else notices.
+/// Says `number` to watchers of the instructions of this CPU, such as the profiler; all others notice nothing.
 ///
 /// Each bit is a hint, the highest first: number 64 says 0, number 65 says 1 (`tools/profiler/src/instruction.rs`).
 pub fn mark(number: u8) {

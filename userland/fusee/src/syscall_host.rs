@@ -32,7 +32,7 @@ pub fn carrying(_: u64, _: u64, words: [u64; 6], _: u64, _: u64, _: u64, _: u64)
     MessageAnswer { code: Error::BadCall as u64, value: 0, words, token: 0, given: 0 }
 }
 
-/// The same refusals.
+/// Stubs with these refusals.
 pub mod untrapped {
     pub use super::{carrying, message, plain, timed};
 }
@@ -43,7 +43,7 @@ pub fn counter() -> u64 {
     0
 }
 
-/// Nobody watches.
+/// No watcher reads the mark.
 pub fn mark(_number: u8) {}
 
 /// Nothing to wait for.
@@ -52,7 +52,7 @@ pub fn spin(_rounds: u64) {}
 /// No device to wait for.
 pub fn complete_stores() {}
 
-/// Nobody to make way for.
+/// There is no other CPU to make way for.
 pub fn relax() {}
 
 /// Calls that a test answers.

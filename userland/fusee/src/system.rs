@@ -74,8 +74,8 @@ impl Task {
     /// Gives this dormant task, which has not begun or has ended, another budget and period, from its next start on. No more budget than the manifest declares, 40 us at least, and no
     /// shorter period: a task with less is one of those that the analysis has counted. Its deadline and its priority are as declared, measured from each release.
     ///
-    /// What is left of its budget stays, as far as the new one is as large; the rest comes a period after this call. Releases by the clock go on from the next one
-    /// that there would have been.
+    /// The remaining budget stays, up to the size of the new one; the rest comes a period after this call. Releases by the clock go on from the next
+    /// one that there would have been.
     ///
     /// # Errors
     /// [`ReservationError`] says why not; nothing has changed.
@@ -84,7 +84,7 @@ impl Task {
         ReservationError::check(message(Call::SetReservation as u64, self.handle, words, 0, 0).code)
     }
 
-    /// Ends this task, whatever it is doing. Afterwards it stores nothing more; whoever waits for it hears of it soon. A
+    /// Ends this task at any instant. Afterwards it stores nothing more; tasks that wait for it are notified soon. A
     /// task that has ended may be ended again, and one that ends itself does not come back from here.
     ///
     /// # Errors
@@ -97,14 +97,14 @@ impl Task {
 /// How a life of a task ended.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Ending {
-    /// It has not ended since it was started first.
+    /// The task has not ended since it was started first.
     None,
     /// By itself, with this code; a panic has [`PANIC_CODE`](crate::PANIC_CODE).
     Exited {
         /// Code.
         code: u64,
     },
-    /// It did what it may not.
+    /// The task made a forbidden access.
     Faulted {
         /// The kernel's syndrome register, `ESR_EL1`.
         syndrome: u64,
@@ -120,20 +120,20 @@ pub enum Ending {
     },
 }
 
-/// What is known of the end of a task.
+/// The known facts about the end of a task.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct End {
     /// How it ended last.
     pub ending: Ending,
-    /// Which life of it the present one is, or the last, if it has ended. Zero is the first.
+    /// The number of the present life, or of the last, if the task has ended. Zero is the first.
     pub life: u32,
     /// When that end was.
     pub at: Instant,
 }
 
 impl Task {
-    /// Gives this task, which has ended, another life, and says which. It begins at its first instruction with what the manifest gives it; what it has used of its
-    /// budget is used. A task without a budget starts on what is lent by whoever waits for the notification `starts.NAME`.
+    /// Gives this task, which has ended, another life, and returns its number. It begins at its first instruction with the objects of its manifest;
+    /// the used part of its budget is used. A task without a budget starts on the budget of the task that waits for the notification `starts.NAME`.
     ///
     /// # Errors
     /// [`RestartError`] says why it has none.

@@ -1,4 +1,4 @@
-//! What clients of an engine without its lock have had of it: a page that their sharer writes and any task with the region may read.
+//! The usage of an engine by clients without its lock: a page that their sharer writes and any task with the region may read.
 //!
 //! The manifest gives the sharer a region called `usage` to read and write, and readers the same region to read.
 //!
@@ -54,7 +54,7 @@ const LOOKS: usize = 16;
 
 const _: () = assert!(PICTURES[0] + PICTURE_BYTES <= PICTURES[1] && PICTURES[1] + PICTURE_BYTES <= BYTES);
 
-/// What one member or group has had.
+/// The usage of one member or group.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Record {
     /// Nanoseconds of engine time.
@@ -65,9 +65,9 @@ pub struct Record {
     pub ahead: u64,
     /// Its stores wait for the benefit of others.
     pub is_denied: bool,
-    /// It is suspended: a manager lets it not in, or nobody of the group.
+    /// The member is suspended: a manager does not let it in, or lets in no member of the group.
     pub is_suspended: bool,
-    /// A store of it waits, for whatever reason; of groups never.
+    /// A store of the member waits, for any reason; of groups never.
     pub waits: bool,
     /// Commands that the device has and is not done with.
     pub at_device: u32,
@@ -110,11 +110,11 @@ impl UsageWriter {
         UsageWriter { page, number: 0 }
     }
 
-    /// Shows what is so now. Records of numbers that there are not stay as they were.
+    /// Shows the present usage. Records of numbers that there are not stay as they were.
     pub fn show(&mut self, time: u64, groups: &[Record], members: &[Record]) {
         self.number = self.number.wrapping_add(1);
         let at = PICTURES[self.number as usize % 2];
-        // Whoever sees anything that is written below sees that the number of the picture before, which is in the other place, was said.
+        // A reader that sees anything written below sees that the number of the picture before, which is in the other place, was published.
         self.page.publish_u32(at, self.number);
         self.page.write_u64(at + TIME, time);
         let groups = groups.iter().take(GROUPS).enumerate();
@@ -189,7 +189,7 @@ impl UsagePage {
         };
         let groups = core::array::from_fn(record);
         let members = core::array::from_fn(|member| record(GROUPS + member));
-        // What was read above was read before this is: in the place of this picture another one is written once the next one's number was said.
+        // The reads above come before this one: in the place of this picture another one is written once the next one's number was published.
         let written = self.page.observe_u32(at);
         let is_whole = written == number && self.page.observe_u32(NUMBER) == number;
         is_whole.then_some(Picture { number, time, groups, members })

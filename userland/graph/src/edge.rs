@@ -88,7 +88,7 @@ pub struct Edge {
     pub from: usize,
     /// The consumer.
     pub to: usize,
-    /// What goes over it.
+    /// The tokens on the edge.
     pub tokens: Tokens,
 }
 
@@ -100,7 +100,8 @@ pub const AT_ONCE: u32 = (1 << 10) - 1;
 pub const THERE: u32 = (1 << 16) - 1;
 
 impl Edge {
-    /// As a parameter: from the lowest bit 5 bits of `from`, 5 of `to`, 10 each of what is produced and consumed, 16 each of the threshold and of what is there at the start. `None`: a number is too large.
+    /// As a parameter: from the lowest bit 5 bits of `from`, 5 of `to`, 10 each of produced and consumed tokens, 16 each of the threshold and of the
+    /// tokens at the start. `None`: a number is too large.
     #[must_use]
     pub const fn encode(&self) -> Option<u64> {
         let Tokens { produced, consumed, threshold, initial } = self.tokens;
@@ -113,7 +114,7 @@ impl Edge {
         Some(nodes | moved | (threshold as u64) << 30 | (initial as u64) << 46)
     }
 
-    /// What a parameter says, if it says an edge.
+    /// The edge that a parameter describes, if it describes one.
     #[must_use]
     pub const fn decode(word: u64) -> Option<Edge> {
         if word >> 62 != 0 {

@@ -10,8 +10,9 @@
 //! and a release a period after the one before cannot be later than this either, as a period is no longer than *pe*. So *late* of a node is the largest sum over all paths to it; with a token for a job, the sum of the *R* before it.
 //! Along a cycle that sum must not grow: then its tokens come back too late, and releases fall behind without end.
 //!
-//! A job uses what the source's job *m* has brought, the last that it needs. It is due no earlier than *m* was released, plus the least that the same terms can be: with *- produced* in place of *- g*. The largest of these sums over paths without
-//! initial tokens is what a job has *ahead* of its source, and *late + R - ahead* its latency.
+//! A job uses tokens of the source's job *m*, the last that it needs. It is due no earlier than *m* was released, plus the least value of the same
+//! terms: with *- produced* in place of *- g*. The largest of these sums over paths without initial tokens is what a job has *ahead* of its source,
+//! and *late + R - ahead* its latency.
 //!
 //! Rests on this: a node's response times count from its releases, as those of a sporadic task, and no release is dropped. The kernel keeps the instants of releases that queue; how many may, [`Lateness::backlog`] says.
 //!
@@ -43,7 +44,7 @@ pub enum Unbounded {
 pub struct Lateness {
     /// Its job *j* is released at most this after *j - 1* of its mean periods.
     pub late: i64,
-    /// It is due at least this after the release of the source's job whose token it needs last.
+    /// The job is due at least this after the release of the source's job whose token it needs last.
     pub ahead: i64,
     /// From that release until the job ends, at most.
     pub latency: u64,
@@ -75,7 +76,7 @@ pub fn lateness(edges: &[Edge], nodes: &[Timing], source: u64) -> Result<[Latene
     if nodes.len() > NODES || edges.iter().any(|edge| edge.from.max(edge.to) >= nodes.len()) {
         return Err(Unbounded::TooLarge);
     }
-    // What is not known yet, is earlier than all else.
+    // Unknown values are earlier than all else.
     let mut all = [Lateness { late: UNKNOWN, ahead: UNKNOWN, ..Lateness::default() }; NODES];
     (all[0].late, all[0].ahead) = (0, 0);
     let sum = |first: i64, second: i64| first.checked_add(second).ok_or(Unbounded::TooLarge);
@@ -123,7 +124,8 @@ pub fn lateness(edges: &[Edge], nodes: &[Timing], source: u64) -> Result<[Latene
     Ok(all)
 }
 
-/// Which job of the source, node 0, brings the last tokens that job `job` of `node` needs, along edges on which nothing is at the start; both count from 1.
+/// The job of the source, node 0, that brings the last tokens that job `job` of `node` needs, along edges on which nothing is at the start; both
+/// count from 1.
 #[must_use]
 pub fn source_job(edges: &[Edge], node: usize, job: u64) -> u64 {
     let mut needed = [0_u64; NODES];
@@ -151,7 +153,7 @@ impl Edge {
         let common = gcd(tokens.produced().into(), tokens.consumed().into()).cast_signed();
         let lacks = i64::from(tokens.threshold()) - i64::from(tokens.initial());
         let term = self.of_period(from, source, lacks - common + (-lacks).rem_euclid(common))?;
-        // Up: what is left of a division by a positive number is not negative.
+        // Up: the remainder of a division by a positive number is not negative.
         i64::try_from(term.0 + i128::from(term.1 != 0)).ok()
     }
 

@@ -6,14 +6,14 @@
 //! - [`rate`]: how often each node runs, from the source's period.
 //! - [`lateness`](mod@lateness): how late each node's jobs are at most.
 //! - [`edge`]: tokens as arithmetic: up to which job a consumer may run.
-//! - [`progress`]: what a node does at the end of a job, beside others on other CPUs.
-//! - [`names`]: what a node finds in its environment.
+//! - [`progress`]: the steps of a node at the end of a job, beside others on other CPUs.
+//! - [`names`]: the entries of a node in its environment.
 //!
 //! # Tokens are not counted
 //!
 //! Each job produces and consumes a fixed number, so the number of jobs that a producer has ended says all about the tokens it has put anywhere. A node has one word, which it
-//! alone writes; what a consumer has taken is known by the number of its job. From these follows up to which job the consumer may be released, and the kernel is told that
-//! number (`Task::credit`). To say it twice changes nothing, so producers need no lock.
+//! alone writes; the number of a consumer's job determines the tokens it has taken. From these follows up to which job the consumer may be released,
+//! and the kernel is told that number (`Task::credit`). To say it twice changes nothing, so producers need no lock.
 //!
 //! Source: Goddard 1998, processing graphs and their rates; Elliott 2015, tokens in a real-time system. Ours: one word a node, and credit in the place of flags and atomic exchanges.
 #![no_std]

@@ -1,4 +1,4 @@
-//! What a task finds in its environment because of a graph: the names of the entries, and what the words of its parameters say.
+//! The entries in a task's environment because of a graph: their names, and the words of its parameters.
 //!
 //! `[graphs.NAME]` of a manifest adds these entries to its nodes, and a few to the driver of the device that the graph's objects are on. A name that ends in a point is
 //! followed by a number or the name of a task. A name that begins with a point follows that of an object. The region with the frames of an object that tasks alone reach is
@@ -10,7 +10,7 @@
 pub const NODE: &str = "node";
 /// Region (read): for each node of the graph a page with its [`words`].
 pub const GRAPH: &str = "graph";
-/// Region (read, write): the page among these that has its own words. Nobody else can write there.
+/// Region (read, write): the page among these that has its own words. No other task can write there.
 pub const OWN: &str = "graph.own";
 /// Parameter `edge.K`: an edge from it, or to it or one of its consumers, by [`Edge::encode`](crate::Edge::encode).
 pub const EDGE: &str = "edge.";
@@ -44,7 +44,7 @@ pub fn number(name: &str, prefix: &str) -> Option<usize> {
     name.strip_prefix(prefix)?.parse().ok()
 }
 
-//--- What nodes say to each other
+// --- Words between nodes
 
 /// Words of 64 bits that a node has in its page.
 pub mod words {
@@ -67,7 +67,7 @@ pub struct Frames {
     pub count: u32,
     /// How many jobs before its own the node looks back at most; 0 to the writer.
     pub back: u16,
-    /// The node that writes to a frame whether or not somebody still reads it; `None`: nobody does.
+    /// The node that writes to a frame whether or not it still has readers; `None`: there is none.
     pub overwritten_by: Option<u16>,
 }
 
@@ -82,7 +82,7 @@ impl Frames {
         self.count as u64 | (self.back as u64) << 32 | writer << 48
     }
 
-    /// What a parameter says.
+    /// The value of a parameter.
     #[must_use]
     pub const fn decode(word: u64) -> Frames {
         Frames { count: word as u32, back: (word >> 32) as u16, overwritten_by: ((word >> 48) as u16).checked_sub(1) }
@@ -108,7 +108,7 @@ impl Place {
         Some(self.offset | self.frame << 32)
     }
 
-    /// What a parameter says.
+    /// The value of a parameter.
     #[must_use]
     pub const fn decode(word: u64) -> Place {
         Place { offset: word & 0xFFFF_FFFF, frame: word >> 32 }

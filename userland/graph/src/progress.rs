@@ -1,19 +1,20 @@
-//! The end of a job: who of the consumers may have further jobs.
+//! The end of a job: the consumers that may have further jobs.
 //!
 //! Each node has a word with the number of the last job that it ended. It stores its own, and then reads those of the other producers of its consumers. Between store and reads
 //! stands a fence: two producers that end at once may both see that a consumer has all its tokens, and then both say so, which is once too often and does no harm; without the
 //! fence neither may see the other's store, and the consumer would wait for ever.
 //!
-//! What a job of a node writes lies in a *frame* of an object, of which there are a few. Before it writes to one again, all who read that must have ended the jobs that did: an edge that leads back says so, from a reader
-//! to the writer, with as many tokens at the start as there are frames less those that the reader looks back. It never releases a job: a writer that finds no frame free says that it waits, looks again, and waits for a notification inside its job. A reader that has ended a job looks who
-//! waits. Again each stores before it reads.
+//! A job of a node writes to a *frame* of an object, of which there are a few. Before it writes to one again, all its readers must have ended the
+//! jobs that read it: an edge that leads back says so, from a reader to the writer, with as many tokens at the start as there are frames less those
+//! that the reader looks back. It never releases a job: a writer that finds no frame free says that it waits, looks again, and waits for a
+//! notification inside its job. A reader that has ended a job looks for waiting writers. Again each stores before it reads.
 //!
-//! A writer may also go on whoever reads: then no edge leads back. It says which job it begins before it writes, and a reader looks at that after it has read: so it knows whether
-//! the frame was written over meanwhile ([`is_lost`]).
+//! A writer may also go on beside its readers: then no edge leads back. It says which job it begins before it writes, and a reader looks at that
+//! after it has read: so it knows whether the frame was written over meanwhile ([`is_lost`]).
 //!
 //! # Invariants
 //!
-//! 1. When all have ended what they do here, each consumer has been told the last job for which all its edges have tokens.
+//! 1. When all have ended their steps here, each consumer has been told the last job for which all its edges have tokens.
 //! 2. No consumer is told more than that at any instant.
 //! 3. A producer tells a consumer nothing that its own job has not changed.
 //! 4. A writer that waits and has a free frame is told, or looks again.
@@ -26,13 +27,14 @@ pub trait Words {
     /// The number of the last job that `node` ended, as far as is seen. Of a node that there is not: 0.
     fn ended(&mut self, node: usize) -> u64;
 
-    /// Says that this node, `node`, has ended job `job`: whoever sees that sees what the job has written. All further reads of this node see what others stored before this store was seen.
+    /// Says that this node, `node`, has ended job `job`: each reader of that sees the job's writes. All further reads of this node see stores of
+    /// others before this store was seen.
     fn end(&mut self, node: usize, job: u64);
 
     /// Whether `node` says that it waits for a free frame, as far as is seen.
     fn waits(&mut self, node: usize) -> bool;
 
-    /// Says whether this node, `node`, waits for one. All further reads of this node see what others stored before this store was seen.
+    /// Says whether this node, `node`, waits for one. All further reads of this node see stores of others before this store was seen.
     fn say_waits(&mut self, node: usize, waits: bool);
 }
 
@@ -41,12 +43,12 @@ pub trait Begun {
     /// The number of the job in which `node` writes, or did last, as far as is seen when all that was to be read before has been read.
     fn began(&mut self, node: usize) -> u64;
 
-    /// Says that this node, `node`, writes in its job `job` from here on: whoever sees anything that it writes then sees that, too.
+    /// Says that this node, `node`, writes in its job `job` from here on: each reader that sees any of its writes then sees that, too.
     fn say_began(&mut self, node: usize, job: u64);
 }
 
-/// Up to which job each consumer of `node` may have jobs by what is seen now, told to `credit` once each, but for those that may have none: what is to be said when `node`
-/// begins, of tokens that are there at the start or from before.
+/// Up to which job each consumer of `node` may have jobs by the words seen now, told to `credit` once each, but for those that may have none: to be
+/// said when `node` begins, of tokens that are there at the start or from before.
 pub fn begin(edges: &[Edge], words: &mut impl Words, node: usize, mut credit: impl FnMut(usize, u64)) {
     for consumer in consumers(edges, node) {
         let of_edge = |edge: &Edge| edge.tokens.enough_for(words.ended(edge.from));
@@ -72,7 +74,7 @@ fn consumers(edges: &[Edge], node: usize) -> impl Iterator<Item = usize> {
 pub fn end_job(edges: &[Edge], words: &mut impl Words, node: usize, job: u64, mut credit: impl FnMut(usize, u64)) {
     words.end(node, job);
     for consumer in consumers(edges, node) {
-        // What its edges from others have tokens for, and those from here, with this job and without it.
+        // The jobs for which its edges from others have tokens, and those from here, with this job and without it.
         let (mut others, mut with, mut without) = (u64::MAX, u64::MAX, u64::MAX);
         for edge in edges.iter().filter(|edge| edge.to == consumer) {
             if edge.from == node {
@@ -97,7 +99,7 @@ pub fn begin_job(back: &[Edge], words: &mut impl Words, node: usize, job: u64) -
         return true;
     }
     words.say_waits(node, true);
-    // Who ended a job before that was seen told nobody.
+    // A node that ended a job before that was seen told no other.
     has_free(back, words, node, job)
 }
 

@@ -21,7 +21,7 @@ pub struct Rate {
 /// Why a node has no rate.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum RateError {
-    /// It has no producer, and is no source.
+    /// The node has no producer, and is no source.
     NoInput,
     /// The producer with this place among its inputs asks for another rate than the first one: tokens of one of them pile up without end.
     Uneven(usize),
@@ -33,7 +33,7 @@ impl Rate {
     /// One job in each period: the source's.
     pub const SOURCE: Rate = Rate { jobs: 1, window: 1 };
 
-    /// The rate of a node with these inputs, each the rate of the producer and what goes over the edge.
+    /// The rate of a node with these inputs, each the rate of the producer and the tokens on the edge.
     ///
     /// # Errors
     /// [`RateError`].
@@ -47,7 +47,7 @@ impl Rate {
         }
         let mut common = None;
         for (place, (rate, tokens)) in inputs.enumerate() {
-            // The window is a multiple of the producer's, and the tokens that arrive in it of what a job consumes.
+            // The window is a multiple of the producer's, and the tokens that arrive in it are a multiple of those that a job consumes.
             let arrive = u128::from(window / rate.window) * u128::from(rate.jobs) * u128::from(tokens.produced());
             let jobs = u64::try_from(arrive / u128::from(tokens.consumed())).map_err(|_| RateError::TooLarge)?;
             if *common.get_or_insert(jobs) != jobs {
@@ -66,7 +66,8 @@ impl Rate {
         Some([u32::try_from(put / common).ok()?, u32::try_from(taken / common).ok()?])
     }
 
-    /// Period and relative deadline of the node, where the source has this period. Rounded down: then no release is later than its tokens, whatever the remainder.
+    /// Period and relative deadline of the node, where the source has this period. Rounded down: then no release is later than its tokens, with any
+    /// remainder.
     #[must_use]
     pub fn period(&self, source: u64) -> u64 {
         let exact = u128::from(self.window) * u128::from(source) / u128::from(self.jobs.max(1));
@@ -76,7 +77,8 @@ impl Rate {
 
 /// A node that runs a few jobs at most, however often the source does: a cycle that it is on has too few tokens at the start. `None`: each runs for ever, or numbers are too large to say.
 ///
-/// If a node and all that it waits for can run as many jobs as make a whole round of the graph, the edges between them can have again what they had at the start, and so there is a next round.
+/// If a node and all that it waits for can run as many jobs as make a whole round of the graph, the edges between them can have their tokens of the
+/// start again, and so there is a next round.
 #[must_use]
 pub fn starved(edges: &[Edge], rates: &[Rate]) -> Option<usize> {
     let mut whole = 1_u64;
@@ -132,7 +134,7 @@ mod tests {
         Tokens::new(produced, consumed, consumed, 0).unwrap()
     }
 
-    /// The example of the text, whose source has one job in a window of four.
+    /// The example of the text, with one job of the source in a window of four.
     #[test]
     fn rates_of_the_text() {
         let source = Rate { jobs: 1, window: 4 };
@@ -157,7 +159,7 @@ mod tests {
         assert_eq!(Rate::of_consumer([(large, tokens(2, 3))].into_iter()), Err(RateError::TooLarge));
     }
 
-    /// A node that needs what three jobs of the source have put, while these may be so many jobs ahead.
+    /// A node that needs the tokens of three jobs of the source, while these may be so many jobs ahead.
     #[test]
     fn a_source_that_waits_for_frames_starves_who_needs_more_jobs_than_there_are_frames() {
         let ahead = |frames| {
@@ -171,7 +173,7 @@ mod tests {
     }
 
     proptest! {
-        /// Chains: what a window's tokens are enough for, counted one by one, is what the rate says; and the period keeps up with it.
+        /// Chains: the jobs for which a window's tokens suffice, counted one by one, are those of the rate; and the period keeps up with it.
         #[test]
         fn as_many_jobs_as_tokens_are_there_for(chain in prop::collection::vec((1..6_u32, 1..6_u32), 1..5), source in 1_000..1_000_000_u64) {
             let mut rates = Vec::from([Rate::SOURCE]);

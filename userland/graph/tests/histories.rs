@@ -1,4 +1,4 @@
-//! Random graphs, and nodes that end their jobs in every order and beside each other: each consumer is told what its tokens are enough for.
+//! Random graphs, and nodes that end their jobs in every order and beside each other: each consumer is told the jobs for which its tokens suffice.
 
 use std::collections::BTreeSet;
 
@@ -79,7 +79,7 @@ proptest! {
             for (there, edge) in there.iter_mut().zip(edges).filter(|(_, edge)| edge.from == node) {
                 *there += u64::from(edge.tokens.produced());
             }
-            // Whoever has tokens for one more job has been told of it.
+            // Each consumer with tokens for one more job has been told of it.
             for consumer in (0..*nodes).filter(|consumer| !is_source(*consumer)) {
                 let mut of_consumer = there.iter().zip(edges).filter(|(_, edge)| edge.to == consumer);
                 let has_tokens = of_consumer.all(|(there, edge)| *there >= u64::from(edge.tokens.threshold()));
@@ -91,11 +91,11 @@ proptest! {
 
 //--- Every order of three producers' steps
 
-/// What a producer does next: its steps are a store and a read of each of the others.
+/// The next step of a producer: its steps are a store and a read of each of the others.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 struct Producer {
     steps: usize,
-    /// What it has read of the others.
+    /// The words that it has read of the others.
     seen: [u64; 3],
 }
 
@@ -118,7 +118,8 @@ impl Words for Recorded<'_> {
     fn say_waits(&mut self, _: usize, _: bool) {}
 }
 
-/// All that three producers of one consumer can do that each end one job: what the consumer was told in the end, of every order. `reads_first`: a mutant, which reads before it stores.
+/// All orders of three producers of one consumer that each end one job: the credit of the consumer in the end, of every order. `reads_first`: a
+/// mutant, which reads before it stores.
 fn every_order(reads_first: bool) -> BTreeSet<Option<u64>> {
     let edges: Vec<Edge> = (0..3).map(|from| Edge { from, to: 3, tokens: Tokens::ONE }).collect();
     let mut ends = BTreeSet::new();

@@ -1,4 +1,4 @@
-//! What a supervisor decides, apart from what it asks of the kernel: its program (`main.rs`) and the simulator's follow the same plan.
+//! The decisions of a supervisor, apart from its calls to the kernel: its program (`main.rs`) and the simulator's follow the same plan.
 #![no_std]
 #![forbid(unsafe_code)]
 

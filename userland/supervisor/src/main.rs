@@ -1,16 +1,16 @@
 //! Gives tasks that have ended another life, as the manifest says.
 //!
-//! What the manifest has under `[supervisor]` is this task, or one of the reader's own with the same handles: the notification `ends` (wait), and for each
-//! task with the key `restart` the task itself (`task.NAME`), the notification of its start (`starts.NAME`), if it has further lives, and the words of
-//! its policy (`restart.NAME`, `delay.NAME`, `start.NAME`).
+//! The handles under `[supervisor]` of the manifest are those of this task, or of one of the reader's own: the notification `ends` (wait), and for
+//! each task with the key `restart` the task itself (`task.NAME`), the notification of its start (`starts.NAME`), if it has further lives, and the
+//! words of its policy (`restart.NAME`, `delay.NAME`, `start.NAME`).
 //!
 //! A task that begins again runs on the supervisor's budget until it is up, `start_within` long at most: the supervisor waits for it. So others that end
 //! meanwhile wait for so long, and a supervisor's budget and deadline say how soon any service is there again.
 //!
-//! A supervisor with jobs looks in each of them, and waits for nothing in between. What it does is then analysed as what other tasks do: a life begins a period
-//! after its delay at the latest, and is up by that job's deadline.
+//! A supervisor with jobs looks in each of them, and waits for nothing in between. Its work is then analysed as that of other tasks: a life begins a
+//! period after its delay at the latest, and is up by that job's deadline.
 //!
-//! # What it logs
+//! # Logged marks
 //!
 //! | key | value |
 //! |---|---|
@@ -45,7 +45,7 @@ struct Watched {
 }
 
 impl Watched {
-    /// What the environment says of the task with this name.
+    /// The entries of the environment for the task with this name.
     fn of(environment: &Environment, name: &str) -> Option<Watched> {
         let word = |prefix| parameter_of_client(environment, prefix, name);
         Some(Watched {
@@ -74,7 +74,7 @@ impl Watched {
         }
     }
 
-    /// Gives it another life, and lends it what it needs until it is up.
+    /// Gives the task another life, and lends it the budget that it needs until it is up.
     fn begin(&mut self) {
         if let Some(starts) = self.starts {
             // That of a life that came up too late. Without one this is refused, since the task is dead.
@@ -123,7 +123,7 @@ fn main() {
             }
         }
         let next = watched.iter().flatten().map(|one| one.course.next()).min().unwrap_or(Instant::NEVER);
-        // Several tasks can have one bit, and what ends while another begins is seen anyway.
+        // Several tasks can have one bit, and a task that ends while another begins is seen anyway.
         if has_jobs {
             next_job().expect("a task with jobs has another");
         } else if let Err(error) = ends.wait(next)

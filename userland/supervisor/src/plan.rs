@@ -3,17 +3,17 @@
 //! Two rules, of the manifest's numbers ([`Policy`]):
 //!
 //! 1. *Limit.* Of further lives at most `at_most` begin in any interval of `within`. An end after which one more would begin is the last: the task is
-//!    given up for good. A crash that comes back at once would come back for ever, and somebody should see that it has.
+//!    given up for good. A crash that comes back at once would come back for ever, and a person should see that it has.
 //! 2. *Back-off.* A life begins a delay after the end before. The delay doubles with each end of a life that was shorter than the longest delay, up to that,
 //!    and is the first one again after a longer life.
 
 use fusee::abi::lives::Policy;
 use fusee::{Instant, Nanoseconds};
 
-/// Lives whose beginnings are remembered, at most: what `at_most` can be.
+/// Lives with beginnings that are remembered, at most: the limit of `at_most`.
 pub const REMEMBERED: usize = Policy::MOST as usize;
 
-/// What is known of the lives of one task.
+/// The known facts about the lives of one task.
 #[derive(Clone, Copy, Debug)]
 pub struct History {
     /// When further lives began, the latest in front.
@@ -22,7 +22,7 @@ pub struct History {
     short: u32,
 }
 
-/// What follows an end.
+/// The consequence of an end.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Next {
     /// Another life at this instant.
@@ -31,7 +31,7 @@ pub enum Next {
     GiveUp,
 }
 
-/// How a supervisor follows one task: what it has seen of it, and what is to come.
+/// The supervisor's record of one task: its lives so far, and the next step.
 #[derive(Clone, Copy, Debug)]
 pub struct Course {
     history: History,
@@ -46,7 +46,7 @@ pub struct Course {
 pub struct Seen {
     /// Whether it is the first of the task.
     pub is_first: bool,
-    /// What follows it; `None`: the policy gives the task no further life.
+    /// The next step; `None`: the policy gives the task no further life.
     pub next: Option<Next>,
 }
 

@@ -1,4 +1,4 @@
-//! Homography Filter: what no camera does from one frame to the next is noise.
+//! Homography Filter: a movement that no camera makes from one frame to the next is noise.
 
 use crate::Matrix;
 use crate::homography::Estimate;
@@ -11,10 +11,10 @@ pub const MOVE_MAX: f64 = 0.25;
 /// Largest part of perspective: with it, one end of the frame is 2 % nearer than its centre.
 pub const PERSPECTIVE_MAX: f64 = 0.02;
 
-/// What became of a homography.
+/// The verdict on a homography.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Verdict {
-    /// It stays as it is.
+    /// The homography stays as it is.
     Kept,
     /// Its perspective was more than [`PERSPECTIVE_MAX`], and is that now.
     Limited,
@@ -22,16 +22,16 @@ pub enum Verdict {
     Missing,
     /// Fewer than [`AGREEING_MIN`] matches agree with it.
     Unsure,
-    /// It moves a corner further than [`MOVE_MAX`].
+    /// The homography moves a corner further than [`MOVE_MAX`].
     TooFar,
 }
 
-/// What the filter lets through.
+/// The output of the filter.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Filtered {
     /// The homography to go on with.
     pub matrix: Matrix,
-    /// What became of the one that came in.
+    /// The verdict on the one that came in.
     pub verdict: Verdict,
 }
 

@@ -1,7 +1,7 @@
 //! Homography: how the picture has moved, from where its corners have gone, most of which are right.
 //!
-//! Source: Fischler and Bolles 1981, random sample consensus; the score of a trial is Torr and Zisserman's of 2000. What the best trial agrees with
-//! is then fitted by least squares, weighted by how well it agrees.
+//! Source: Fischler and Bolles 1981, random sample consensus; the score of a trial is Torr and Zisserman's of 2000. The matches with which the best
+//! trial agrees are then fitted by least squares, weighted by how well they agree.
 
 use vision_kernels::{POSITION_BITS, Track};
 
@@ -12,7 +12,7 @@ use crate::{CELLS, Matrix};
 pub const TRIALS: usize = 64;
 /// Furthest from its place that a corner is taken to be right, in pixels.
 pub const TOLERANCE: f64 = 1.0;
-/// What the squares of both numbers of perspective weigh in a fit, beside the squares of distances in units.
+/// The weight of the squares of both numbers of perspective in a fit, beside the squares of distances in units.
 ///
 /// A match is off by 0.1 pixel in each direction, which is 0.0016 units (measured, frames of the [source](crate::source)). In a thirtieth of a second a
 /// camera's perspective changes by 0.001. So the weight is the square of 1.6. Without it, noise becomes perspective, which moves the corners of the frame most.
@@ -48,7 +48,7 @@ impl Matches {
     }
 }
 
-/// A homography and what it rests on.
+/// A homography and the matches it rests on.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimate {
     /// From a frame to the next.
@@ -117,7 +117,7 @@ pub fn estimate(matches: &[Match]) -> Option<Estimate> {
     Some(Estimate { matrix, agreeing })
 }
 
-/// The square of how far from its place a match is, in pixels. What is not a number counts as far.
+/// The square of how far from its place a match is, in pixels. A result that is no number counts as far.
 fn square_error(matrix: &Matrix, of: &Match) -> f64 {
     let there = matrix.apply(of.from);
     let [x, y] = [0, 1].map(|axis| (there[axis] - of.to[axis]) * UNIT);
@@ -134,7 +134,7 @@ fn weight(square_error: f64) -> f64 {
 /// The homography with the least weighted squares of `x' w - u` and `y' w - v`, where (u / w, v / w) is where it takes a point, and of its two
 /// numbers of perspective, with a weight of their own.
 fn fit(matches: impl Iterator<Item = (Match, f64)>, steady: f64) -> Option<Matrix> {
-    // Normal equations: eight unknowns, and in the last column what they should give.
+    // Normal equations: eight unknowns, and in the last column their right sides.
     let mut equations = [[0.0; 9]; 8];
     (6..8).for_each(|at| equations[at][at] = steady);
     for (Match { from: [x, y], to }, weight) in matches {

@@ -14,12 +14,12 @@
 //! | Warp Perspective | GPU | [`WARP`], of the frame that came [`smooth::DELAY`] frames before | 9.12 ms, 4 blocks |
 //! | Display | CPU | takes the stabilised frame; [`digest`] tells frames apart | |
 //!
-//! Times of devices are what the kernels say, without 40 us of setup for each launch: 26.0 ms a frame on the GPU. Times of CPUs were
+//! Times of devices are those of the kernels, without 40 us of setup for each launch: 26.0 ms a frame on the GPU. Times of CPUs were
 //! measured in QEMU, where an instruction takes a nanosecond.
 //!
 //! Each node is a pure piece: it has its inputs as arguments and returns its outputs. [`pipeline::Pipeline`] puts all together, as plain functions, and so
-//! computes what a graph of tasks has to. Devices compute with integers. CPUs compute with `f64` and the four basic operations alone. So a board and
-//! the host compute the same bits.
+//! computes the results that a graph of tasks has to. Devices compute with integers. CPUs compute with `f64` and the four basic operations alone. So
+//! a board and the host compute the same bits.
 //!
 //! # Data
 //!
@@ -84,17 +84,17 @@ pub const CORNERS_BYTES: usize = 3 * 4 * CELLS;
 const CELL: usize = 16;
 const SIDES: (u16, u16) = (WIDTH as u16, HEIGHT as u16);
 
-/// What node Duplicate Colour launches. Views: the frame, the copy.
+/// The kernel of node Duplicate Colour. Views: the frame, the copy.
 pub const DUPLICATE: Duplicate = Duplicate { bytes: COLOUR_BYTES as u32 };
-/// What node To Gray launches. Views: the frame, the grey frame.
+/// The kernel of node To Gray. Views: the frame, the grey frame.
 pub const GREY: Grey = Grey { pixels: GREY_BYTES as u32 };
-/// What node Harris Tracker launches. Views: the grey frame, the corners. Each corner has the window of a flow within the frame.
+/// The kernel of node Harris Tracker. Views: the grey frame, the corners. Each corner has the window of a flow within the frame.
 pub const CORNERS: Corners = Corners { width: SIDES.0, height: SIDES.1, cell: CELL as u8, margin: 6 };
-/// What node Image Pyramid launches. Views: the grey frame, the pyramid.
+/// The kernel of node Image Pyramid. Views: the grey frame, the pyramid.
 pub const PYRAMID: Pyramid = Pyramid { width: SIDES.0, height: SIDES.1, levels: LEVELS };
-/// What node Optical Flow launches. Views: pyramid of the frame before, pyramid of the frame, corners of the frame before, tracks.
+/// The kernel of node Optical Flow. Views: pyramid of the frame before, pyramid of the frame, corners of the frame before, tracks.
 pub const FLOW: Flow = Flow { width: SIDES.0, height: SIDES.1, levels: LEVELS, count: CELLS as u16 };
-/// What node Warp Perspective launches. Views: the copy, the matrix of the warp, the stabilised frame.
+/// The kernel of node Warp Perspective. Views: the copy, the matrix of the warp, the stabilised frame.
 pub const WARP: Warp = Warp { width: SIDES.0, height: SIDES.1 };
 
 /// A number that tells frames apart (FNV-1a, 32 bits).

@@ -62,7 +62,7 @@ impl Matrix {
         [(h[0] * x + h[1] * y + h[2]) / w, (h[3] * x + h[4] * y + h[5]) / w]
     }
 
-    /// The same homography, with 1 as its last number.
+    /// The homography, scaled so that its last number is 1.
     #[must_use]
     pub fn scaled(&self) -> Self {
         Self(self.0.map(|number| number / self.0[8]))
@@ -74,7 +74,7 @@ impl Matrix {
         self.0.iter().all(|number| number.is_finite())
     }
 
-    /// The same, between points in pixels. Its last number is near to 1.
+    /// The homography between points in pixels. Its last number is near to 1.
     #[must_use]
     pub fn pixels(&self) -> [f64; 9] {
         let [x, y] = CENTRE;

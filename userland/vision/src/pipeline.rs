@@ -1,4 +1,4 @@
-//! All nodes one after the other, on one CPU: what a graph of tasks and devices has to compute, bit for bit.
+//! All nodes one after the other, on one CPU: the reference for graphs of tasks and devices, bit for bit.
 
 use fusee_compute::run;
 
@@ -10,7 +10,7 @@ use crate::{
     WIDTH, source,
 };
 
-/// What the pipeline knows of the frames so far. It has 370 KiB.
+/// The pipeline's state after the frames so far. It has 370 KiB.
 #[derive(Clone)]
 pub struct Pipeline {
     frame: u32,
@@ -22,14 +22,14 @@ pub struct Pipeline {
     stabilised: [u8; COLOUR_BYTES],
 }
 
-/// What a frame has led to.
+/// The results of a frame.
 #[derive(Clone, Copy, Debug)]
 pub struct Step<'a> {
     /// The homography from the frame before, as it was estimated. There is none for the first frame.
     pub estimate: Option<Estimate>,
-    /// What the filter has let through.
+    /// The motion that the filter has let through.
     pub motion: Matrix,
-    /// What the filter says of it.
+    /// The filter's verdict on it.
     pub verdict: Verdict,
     /// The frame that is shown now, once there is one.
     pub shown: Option<Shown<'a>>,

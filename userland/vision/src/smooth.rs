@@ -26,7 +26,7 @@ pub const FILTERED: usize = SIGNAL - LENGTH + 1;
 /// Bits after the point of all of them: an `i16` is less than 1, which is 64 pixels.
 const BITS: u32 = 15;
 
-/// What the node launches on the signal processor. Views: [`Window::signal`], [`WEIGHTS`], [`FILTERED`] samples for [`Window::correction`].
+/// The kernel of the node on the signal processor. Views: [`Window::signal`], [`WEIGHTS`], [`FILTERED`] samples for [`Window::correction`].
 pub const FILTER: Filter = Filter { samples: FILTERED as u16, length: LENGTH as u16 };
 
 /// The weights of the frames of the window, which are 1 together.
@@ -88,7 +88,7 @@ impl Window {
         })
     }
 
-    /// What the filter has made of it: where the points of the frame in the middle are to be shown.
+    /// The correction by the filter's result: where the points of the frame in the middle are to be shown.
     #[must_use]
     pub fn correction(filtered: &[i16; FILTERED]) -> Matrix {
         let mean = |number: usize| f64::from(filtered[number * LENGTH]) / f64::from(1 << BITS);
@@ -103,7 +103,7 @@ pub fn warp(correction: &Matrix) -> [i32; 9] {
     core::array::from_fn(|at| rounded(numbers[at] * f64::from(1_u32 << MATRIX_BITS[at / 3])))
 }
 
-/// To the nearest, of two away from zero; at most and at least what an `i32` holds.
+/// To the nearest, of two away from zero; within the range of an `i32`.
 fn rounded(number: f64) -> i32 {
     (number + 0.5_f64.copysign(number)) as i32
 }

@@ -1,8 +1,8 @@
 //! Read Frame: a camera that shakes, and the truth about it.
 //!
-//! The camera looks at a photograph (`scene.png` of the demo: a photographer at work, by Lav Varshney, who gave it to the public under CC0). It pans, turns,
-//! zooms and tilts slowly; it shakes, at 2.3 Hz and above; and its sensor adds noise. The photograph is grey, so it is tinted by place. All is a function of
-//! the number of the frame, without end.
+//! The camera looks at a photograph (`scene.png` of the demo: a photographer at work, by Lav Varshney, given to the public under CC0). It pans,
+//! turns, zooms and tilts slowly; it shakes, at 2.3 Hz and above; and its sensor adds noise. The photograph is grey, so it is tinted by place. All is
+//! a function of the number of the frame, without end.
 
 use crate::matrix::{UNIT, normalised};
 use crate::window::{SCENE_HEIGHT, SCENE_WIDTH};
@@ -46,7 +46,7 @@ impl Movement {
     }
 }
 
-/// Where a point of frame `frame` is in the photograph: from normalised points to pixels of what the camera can see of it.
+/// The place of a point of frame `frame` in the photograph: from normalised points to pixels of the part that the camera can see.
 #[must_use]
 pub fn camera(frame: u32) -> Matrix {
     let [right, down, turn, zoom, g, h] = core::array::from_fn(|number| MOVEMENTS[number].at(frame, number));
@@ -158,7 +158,7 @@ mod tests {
         }
     }
 
-    /// A frame has the scene where the camera says, whatever is near to it, and little noise.
+    /// A frame has the scene where the camera says, next to any other, and little noise.
     #[test]
     fn a_frame_shows_the_scene_where_the_camera_looks() {
         for frame in [0, 77, 5_000] {

@@ -1,4 +1,4 @@
-//! Which part of the photograph the camera sees.
+//! The part of the photograph that the camera sees.
 
 /// Pixels of a row of that part.
 pub const SCENE_WIDTH: usize = 264;

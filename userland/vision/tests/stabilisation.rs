@@ -1,8 +1,8 @@
 //! Given ten seconds of a camera that pans, turns, zooms, tilts, shakes and is noisy,
 //! when all nodes have done each frame,
-//! then the homographies are near to the truth, little of the shaking is left, and each stabilised frame is what exact arithmetic gives.
+//! then the homographies are near to the truth, little of the shaking is left, and each stabilised frame is that of exact arithmetic.
 //!
-//! The oracles share no code with the pipeline beyond the truth of the source. `--nocapture` shows what was measured.
+//! The oracles share no code with the pipeline beyond the truth of the source. `--nocapture` shows the measured values.
 
 use std::f64::consts::TAU;
 
@@ -36,7 +36,7 @@ fn source_of(h: &Numbers, to: [f64; 2]) -> [f64; 2] {
     to_pixels([(c * e - b * f) / determinant, (a * f - c * d) / determinant])
 }
 
-/// Largest difference between a stabilised frame and what exact arithmetic makes of the frame that was read, in grey levels.
+/// Largest difference between a stabilised frame and the result of exact arithmetic on the frame that was read, in grey levels.
 fn warp_error(read: &[u8], correction: &Numbers, pixels: &[u8]) -> f64 {
     let level = |x: f64, y: f64, colour: usize| f64::from(read[(y as usize * WIDTH + x as usize) * 3 + colour]);
     let mut worst = 0.0_f64;
@@ -55,7 +55,7 @@ fn warp_error(read: &[u8], correction: &Numbers, pixels: &[u8]) -> f64 {
     worst
 }
 
-/// The energy of what moves faster than 1 Hz.
+/// The energy of movements faster than 1 Hz.
 fn fast(path: &[f64]) -> f64 {
     let count = path.len() as f64;
     let mean = path.iter().sum::<f64>() / count;
@@ -83,7 +83,7 @@ struct Measured {
     agreeing: Vec<usize>,
     verdicts: Vec<Verdict>,
     warp: f64,
-    /// Energy of what moves faster than 1 Hz, as read and as shown.
+    /// Energy of movements faster than 1 Hz, as read and as shown.
     energy: [f64; 2],
     digests: Vec<u32>,
 }
@@ -101,7 +101,7 @@ fn stabilise() -> Measured {
             let [before, now] = [source::camera(frame - 1), source::camera(frame)];
             let (mut error, mut moved) = (0.0_f64, 0.0_f64);
             for corner in &POINTS[..4] {
-                // The truth: what the corner showed in the photograph, and where that is seen now.
+                // The truth: the part of the photograph that the corner showed, and its place now.
                 let truth = source_of(&now.0, to_pixels(project(&before.0, *corner)));
                 let found = to_pixels(project(&step.motion.0, *corner));
                 error = error.max((found[0] - truth[0]).hypot(found[1] - truth[1]));

@@ -1,9 +1,10 @@
-//! A client that names no pool, engine or chunk: it takes what each piece of work needs.
+//! A client that names no pool, engine or chunk: it takes those that each piece of work needs.
 //!
 //! The token is taken at the first work of a job, and held until [`Auto::end`], so a job has one token section; or until
-//! [`Auto::done_with_device`], where it computes on without the device. The engine of a piece of work follows from what it is: launches are for the execution engine, copies for
-//! the copy engine of their direction. It is locked for that work. Copies go in chunks, launches on a preemptible engine block by block, and between two of these an earlier key is let in; if none waits, the engine is kept.
-//! Each piece has ended before the next begins, so they are in the order in which they are written.
+//! [`Auto::done_with_device`], where it computes on without the device. The kind of work determines its engine: launches are for the execution
+//! engine, copies for the copy engine of their direction. It is locked for that work. Copies go in chunks, launches on a preemptible engine block by
+//! block, and between two of these an earlier key is let in; if none waits, the engine is kept. Each piece has ended before the next begins, so they
+//! are in the order in which they are written.
 //!
 //! ```no_run
 //! # use fusee::gpu::{Auto, Buffer, Local, Work, library::Gradient};
@@ -25,7 +26,7 @@
 //!
 //! Source: Elliott 2015, section 5.3 (`libgpui`), where the token stays with a job until its end, even if only its first copy needs the device; `done_with_device` is the call that is missing there.
 //!
-//! Not here: pools whose tokens are of several devices, whose clients have a [`Context`] and buffers on each.
+//! Not here: pools with tokens of several devices, and their clients with a [`Context`] and buffers on each.
 
 use super::work::Work;
 use super::{Context, EngineIndex, Operation, RunError, SubmitError};
@@ -50,9 +51,9 @@ pub struct Auto {
 /// Why a task is no such client.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum AutoError {
-    /// It lacks what clients of a device have.
+    /// The task lacks a handle that clients of a device have.
     Missing(MissingHandle<'static>),
-    /// It has two pools, or two engines with one number: which are meant, only the task can say.
+    /// The task has two pools, or two engines with one number: only the task can choose.
     Ambiguous,
     /// Its parameter `chunk` is no positive multiple of eight.
     BadChunk,
@@ -92,7 +93,7 @@ impl Auto {
     /// Does `work` from beginning to end. Waits until `deadline` for a token, if the job has none, and as long each time for the engine.
     ///
     /// # Errors
-    /// [`RunError`]; [`SubmitError::BadCommand`] if the task has no engine for it. What was to be written is then undefined, and a token is still held.
+    /// [`RunError`]; [`SubmitError::BadCommand`] if the task has no engine for it. The results are then undefined, and a token is still held.
     pub fn run<'a>(&'a mut self, work: impl Into<Work<'a>>, deadline: Instant) -> Result<(), RunError> {
         let operation = work.into().operation.ok_or(RunError::Submit(SubmitError::BadCommand))?;
         let engine = self.engine(&operation).ok_or(RunError::Submit(SubmitError::BadCommand))?;
@@ -139,7 +140,7 @@ impl Auto {
 
 impl Drop for Auto {
     fn drop(&mut self) {
-        // Nobody is left to hear of it.
+        // The result cannot be reported any more.
         let _ = self.done_with_device();
     }
 }

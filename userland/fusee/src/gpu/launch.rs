@@ -1,7 +1,7 @@
 //! Launches of kernels: which buffer is which view.
 //!
-//! A kernel says by types what it reads and writes, and a launch says by references which buffers that are: `&buffer` for an
-//! [`Input`](compute::Input), `&mut buffer` for what is written. What does not fit does not compile:
+//! A kernel declares by types the views that it reads and writes, and a launch names their buffers by references: `&buffer` for an
+//! [`Input`](compute::Input), `&mut buffer` for a view that is written. A buffer that does not fit does not compile:
 //!
 //! ```
 //! # use fusee::gpu::{Buffer, Local, Work, compute};
@@ -95,7 +95,7 @@ operands!(V0 B0 0 V1 B1 1 V2 B2 2 V3 B3 3);
 operands!(V0 B0 0 V1 B1 1 V2 B2 2 V3 B3 3 V4 B4 4);
 operands!(V0 B0 0 V1 B1 1 V2 B2 2 V3 B3 3 V4 B4 4 V5 B5 5);
 
-/// All blocks of `kernel`, with its views at these device addresses, one for each: of what is there, nothing is known here.
+/// All blocks of `kernel`, with its views at these device addresses, one for each: the contents of the memory there are not known here.
 ///
 /// # Panics
 /// If there are not as many addresses as views.

@@ -1,10 +1,10 @@
-//! What an engine is to do, and the buffers it does it with.
+//! Operations of engines, and the buffers they use.
 //!
 //! A [`Buffer`] is memory that both this task and the device reach, or the device alone, and it is one value: parts of it are
 //! [split off](Buffer::split_off), so no two buffers overlap. [`Work`] borrows the buffers it reads, and those it writes
-//! mutably; what is [submitted](super::Context::submit) goes on borrowing them until it was waited for.
+//! mutably; [submitted](super::Context::submit) work goes on borrowing them until it was waited for.
 //!
-//! Not here: what kernels compute (`accel/library`, or a package of a project's own).
+//! Not here: the computations of kernels (`accel/library`, or a package of a project's own).
 
 use super::Operation;
 use super::compute::Kernel;
@@ -14,7 +14,7 @@ use crate::memory::SharedBytes;
 use core::marker::PhantomData;
 use fusee_accel_contract::{OPERAND_ALIGNMENT, space};
 
-/// Memory of the board: what this task and its device share.
+/// Memory of the board: shared by this task and its device.
 #[derive(Debug)]
 pub enum Board {}
 
@@ -22,7 +22,7 @@ pub enum Board {}
 #[derive(Debug)]
 pub enum Local {}
 
-/// Memory for operands, of the board or of the device, that nobody else in this task has.
+/// Memory for operands, of the board or of the device, that no other part of this task has.
 #[derive(Debug)]
 pub struct Buffer<M = Board> {
     /// Empty for memory of the device.
@@ -79,7 +79,7 @@ impl Buffer {
 
 impl Buffer<Local> {
     /// The first `bytes` bytes of this task's share of the device's memory. If that is shorter, commands fail that would use
-    /// what is not there.
+    /// missing bytes.
     ///
     /// A second one is not prevented; take one, and split it.
     #[must_use]
@@ -123,9 +123,9 @@ impl<M> Buffer<M> {
     }
 }
 
-/// A command that was not submitted yet, and what it borrows.
+/// A command that was not submitted yet, and the buffers that it borrows.
 ///
-/// What is written is never one of the buffers that are read:
+/// A buffer that is written is never one of the buffers that are read:
 ///
 /// ```compile_fail,E0502
 /// # use fusee::gpu::{Buffer, Local, Work, library::Gradient};
@@ -142,7 +142,7 @@ pub struct Work<'b> {
     buffers: PhantomData<&'b mut ()>,
 }
 
-/// A command by addresses: of what it reads and writes, nothing is known here.
+/// A command by addresses: the memory that it reads and writes is not known here.
 impl From<Operation> for Work<'_> {
     fn from(operation: Operation) -> Self {
         Self { operation: Some(operation), buffers: PhantomData }

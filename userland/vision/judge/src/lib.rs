@@ -1,6 +1,7 @@
-//! What only the stabilised video does after its run: compares each frame with the host's.
+//! The check of the stabilised video after its run: compares each frame with the host's.
 //!
-//! The host computes the same by plain functions, one after the other (`vision::pipeline`). So what a test of the package `vision` finds out about those, how well they know where the camera was and how much shake they leave, holds of these frames.
+//! The host computes the same by plain functions, one after the other (`vision::pipeline`). So the results of the tests of the package `vision`, how
+//! well these functions know where the camera was and how much shake they leave, hold of these frames.
 
 #![forbid(unsafe_code)]
 

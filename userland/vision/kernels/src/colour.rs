@@ -1,4 +1,4 @@
-//! Colour pictures: a copy, and what is grey of them.
+//! Colour pictures: a copy, and their grey picture.
 
 use core::ops::Range;
 
@@ -20,7 +20,7 @@ const COPY_MAX: u32 = 1 << 20;
 /// Pixels of a block of grey.
 const GREY_BLOCK: usize = 2048;
 
-/// Weights of red, green and blue in what the eye sees as bright, of 65,536. Source: ITU-R BT.601, 0.299, 0.587 and 0.114.
+/// Weights of red, green and blue in the brightness that the eye sees, of 65,536. Source: ITU-R BT.601, 0.299, 0.587 and 0.114.
 const WEIGHTS: [u32; 3] = [19_595, 38_470, 7_471];
 
 /// The part of `length` elements that a block has, if each but the last has `each`.

@@ -147,7 +147,7 @@ impl Kernel for Corners {
 }
 
 /// Sums of products of differences, all three in one word: those of x by x in the lowest 21 bits, of y by y in the next 21, of x by y, which has a
-/// sign, in the others. A sum of 25 products is less than 2^21, so sums of such words have the sums of products in them, whatever their order.
+/// sign, in the others. A sum of 25 products is less than 2^21, so sums of such words have the sums of products in them, in any order.
 #[derive(Clone, Copy)]
 struct Sums(u64);
 
@@ -259,7 +259,7 @@ mod tests {
                 }
             }
             for (number, (corner, strongest)) in corners(&kernel, &picture).into_iter().zip(strongest).enumerate() {
-                // What is cut off is less than one unit.
+                // The part that is cut off is less than one unit.
                 prop_assert!((f64::from(corner.response) - strongest).abs() <= 1.001, "{corner:?}, not {strongest}");
                 if corner.response > 0 {
                     let (x, y) = (corner.x as usize, corner.y as usize);

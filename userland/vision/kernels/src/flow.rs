@@ -33,7 +33,7 @@ const RADIUS: i32 = 3;
 const WINDOW: usize = 2 * RADIUS as usize + 1;
 /// Steps towards the place at the finest level.
 const STEPS: usize = 3;
-/// The same at other levels: a pixel of theirs is two of the next, so they need not be exact.
+/// Steps at other levels: a pixel of theirs is two of the next, so they need not be exact.
 const COARSE_STEPS: usize = 2;
 /// A step that is no longer ends the search at a level: 1/128 pixel.
 const SHORT: i64 = 1 << (POSITION_BITS - 7);
@@ -220,7 +220,7 @@ impl Level<'_> {
     }
 }
 
-/// What four pixels add to a grey level between them: upper left, upper right, lower left, lower right.
+/// The weights of four pixels in a grey level between them: upper left, upper right, lower left, lower right.
 #[derive(Clone, Copy)]
 struct Weights([i32; 4]);
 
@@ -251,7 +251,7 @@ struct Template {
     slopes: [[[i16; 2]; WINDOW]; WINDOW],
 }
 
-/// What a step is solved with.
+/// The equations that give a step.
 struct Solver {
     /// Sums of the products of slopes: x by x, x by y, y by y.
     products: [i64; 3],
@@ -306,7 +306,7 @@ impl Template {
                 sums = [sums[0] + difference * i32::from(slope[0]), sums[1] + difference * i32::from(slope[1])];
             });
             let [x, y] = sums.map(i64::from);
-            // Slopes are twice as large as they should be, so the step is twice what they give.
+            // Slopes are twice as large as they should be, so the step is twice their result.
             let step =
                 [yy * x - xy * y, xx * y - xy * x].map(|part| (2 * (part / solver.determinant)).clamp(-LONG, LONG));
             *flow = from_fn(|axis| flow[axis] + step[axis] as i32);
@@ -324,7 +324,7 @@ impl Template {
         sum / (WINDOW * WINDOW) as i32
     }
 
-    /// Calls `found` with the difference of each pixel of the window from what is around a place, and its slopes.
+    /// Calls `found` with the difference of each pixel of the window from the picture around a place, and its slopes.
     #[inline(always)]
     fn compare(&self, other: &Level<'_>, place: [i32; 2], mut found: impl FnMut(i32, [i16; 2])) {
         let mut copy = [[0; WINDOW + 1]; WINDOW + 1];
@@ -406,7 +406,7 @@ mod tests {
             prop_assert!(errors[errors.len() / 2] < allowed && errors[errors.len() - 3] < 0.3, "{errors:?}");
         }
 
-        /// Whatever stands in memory, nothing panics.
+        /// With any bytes in memory, nothing panics.
         #[test]
         fn nonsense_is_not_found_and_does_not_panic(
             corners in prop::collection::vec(any::<[i32; 3]>(), 1..20), pixels in prop::collection::vec(any::<u8>(), 2 * 16_128),

@@ -1,4 +1,4 @@
-//! Kernels of video stabilisation, in fixed point: what a GPU does of it.
+//! Kernels of video stabilisation, in fixed point: the part of the GPU.
 //!
 //! | Kernel | Makes of | |
 //! |---|---|---|
@@ -50,7 +50,7 @@ pub const KERNELS: &[Entry] = &table([
     Entry::of::<Warp>(),
 ]);
 
-/// Most pixels of a picture. A block has 60 KiB for what it works on, and a [`Warp`] has a whole colour picture there.
+/// Most pixels of a picture. A block has 60 KiB for the memory it works on, and a [`Warp`] has a whole colour picture there.
 pub const PIXELS_MAX: usize = 128 * 96;
 /// Most pixels of a row, and most rows.
 pub const SIDE_MAX: u16 = 256;

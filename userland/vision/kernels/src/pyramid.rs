@@ -11,7 +11,7 @@ pub const LEVELS_MAX: u8 = 4;
 
 /// Nanoseconds of each pixel of the picture, all levels included: 0.9 ms for 128 x 96, with blocks. 5 instructions.
 const PYRAMID_PIXEL: u64 = 44;
-/// Nanoseconds of each block besides, and of what does not lie at multiples of eight bytes. 7,500 instructions.
+/// Nanoseconds of each block besides, and of bytes that do not lie at multiples of eight. 7,500 instructions.
 const PYRAMID_BLOCK: u64 = 64_000;
 
 /// Rows of the picture that a block halves, again and again: a multiple of those that become one.

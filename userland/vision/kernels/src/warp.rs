@@ -7,7 +7,7 @@ use fusee_compute::{Input, Kernel, Output, arguments};
 use crate::{Aligned, PIXELS_MAX, SIDE_MAX, Size};
 
 /// Bits after the point of the rows of a matrix. Of those that say where from, a number is at most 512, which is a movement in pixels; of the last row,
-/// which says by what to divide, it is less than 2.
+/// the divisor, it is less than 2.
 pub const MATRIX_BITS: [u32; 3] = [22, 22, 30];
 
 /// Nanoseconds of each pixel of a warp: 9.1 ms for 128 x 96, with blocks. 80 instructions.
@@ -20,13 +20,13 @@ const ROWS: usize = 24;
 /// Bits after the point of a place in the picture.
 const PLACE_BITS: u32 = 11;
 const ONE: u32 = 1 << PLACE_BITS;
-/// What is missing in a quotient of numbers of a matrix.
+/// The missing bits in a quotient of numbers of a matrix.
 const QUOTIENT_BITS: u32 = PLACE_BITS + MATRIX_BITS[2] - MATRIX_BITS[0];
 
 arguments! {
     /// Looks up each pixel (x, y) of a picture in another, at `((h0 x + h1 y + h2) / w, (h3 x + h4 y + h5) / w)`, where `w = h6 x + h7 y + h8`, between
-    /// the four pixels around that place. A place beyond the border is moved to the border. A pixel whose `w` is not positive is black. Each pixel is within one grey level
-    /// of what exact numbers would give.
+    /// the four pixels around that place. A place beyond the border is moved to the border. A pixel with a `w` that is not positive is black. Each
+    /// pixel is within one grey level of the value by exact numbers.
     ///
     /// The matrix says where a pixel comes *from*: it is the inverse of the movement of the picture. Views: the colour picture; the matrix, nine
     /// numbers by rows, of which the rows have [`MATRIX_BITS`] after the point; the warped picture.
@@ -72,7 +72,7 @@ impl Kernel for Warp {
         let rows = self.size().rows(ROWS, block..block + 1);
         let mapping = Mapping { matrix: numbers.0.map(i64::from), last: [width, height].map(|side| side as i64 - 1) };
         let needed = mapping.rows_needed(rows.clone());
-        // Beyond the last pixel is a row and a pixel more: what is looked up there has no weight.
+        // Beyond the last pixel is a row and a pixel more: a pixel that is looked up there has no weight.
         let mut source = Aligned([0; 3 * (PIXELS_MAX + SIDE_MAX as usize + 1)]);
         picture.load(3 * needed.start * width, &mut source.0[..3 * needed.len() * width]);
         let mut line = Aligned([0; 3 * SIDE_MAX as usize]);
@@ -119,7 +119,7 @@ impl Mapping {
     fn rows_needed(&self, rows: Range<usize>) -> Range<usize> {
         let ends = [0, self.last[0] as usize];
         let corners = [rows.start, rows.end - 1].into_iter().flat_map(|y| ends.map(|x| self.numerators(x, y)));
-        // If all corners lie before the camera, all between them comes from what is between their places.
+        // If all corners lie before the camera, all pixels between them come from pixels between their places.
         let mut needed = (usize::MAX, 0);
         for corner in corners {
             let Some([_, v]) = self.quotients(corner) else { return 0..self.last[1] as usize + 1 };

@@ -1,4 +1,4 @@
-//! A device computes what the kernels compute as plain functions, bit for bit, and the order of blocks does not matter.
+//! A device computes the results of the kernels as plain functions, bit for bit, and the order of blocks does not matter.
 
 use fusee_compute::{Input, Kernel, Output, run};
 use fusee_device_model::bench::Bench;
@@ -33,7 +33,7 @@ fn launch<K: Kernel>(kernel: &K, inputs: &[&[u8]], expected: &[u8]) {
     );
 }
 
-/// Does all blocks in their order and, with memory of its own, in the reverse, and returns what both write.
+/// Does all blocks in their order and, with memory of its own, in the reverse, and returns the results of both.
 macro_rules! computed {
     ($kernel:expr, $result:expr, |$to:ident| $views:expr) => {{
         let (kernel, mut forwards) = ($kernel, $result);

@@ -14,9 +14,11 @@
 //! | 9 | Warp Perspective | `shown` | `matrix`, `copy` of the job that was [`DELAY`] before |
 //! | 10 | Display | | `shown` |
 //!
-//! Stages that launch a kernel have an engine of a device, whatever its name; stage 8 that of a signal processor, and its signal and weights in the region `buffer`. Display logs for each stabilised frame its number, from 0, and its digest, and ends the system after as many jobs as its parameter `frames` says, by the handle `system`.
+//! Stages that launch a kernel have an engine of a device, of any name; stage 8 that of a signal processor, and its signal and weights in the region
+//! `buffer`. Display logs for each stabilised frame its number, from 0, and its digest, and ends the system after as many jobs as its parameter
+//! `frames` says, by the handle `system`.
 //!
-//! What each computes is in the package `vision`; this says who does it and where it lies.
+//! The computations are in the package `vision`; here are their engines and the places of data.
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![forbid(unsafe_code)]
 
@@ -183,7 +185,7 @@ fn store(buffer: &mut Buffer, samples: &[i16]) {
     }
 }
 
-/// The same, back.
+/// Samples as numbers, read back from a buffer.
 fn samples<const N: usize>(buffer: &Buffer) -> [i16; N] {
     core::array::from_fn(|at| {
         let mut bytes = [0; 2];

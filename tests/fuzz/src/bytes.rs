@@ -1,6 +1,6 @@
 //! Choices made by a string of bytes.
 
-/// What is left of the string. At its end all choices are the first.
+/// The rest of the string. At its end all choices are the first.
 pub struct Bytes<'a>(pub &'a [u8]);
 
 impl<'a> Bytes<'a> {

@@ -1,17 +1,17 @@
 //! Tasks that make any call, with any argument, on several CPUs, while kicks, timers, interrupts and deaths come in any order.
 //!
-//! A string begins with the number of a system of `systems`. Each further byte says what happens next, and on which CPU; those behind it are arguments.
+//! A string begins with the number of a system of `systems`. Each further byte selects the next event and its CPU; those behind it are arguments.
 //!
-//! # What is checked
+//! # Checks
 //!
 //! After every trap: `Kernel::check`; no thread runs on two CPUs, and no dead one on any; the kernel touches no registers of a thread that runs
-//! elsewhere; timers are set to what the kernel believes. If no kick is on its way: `Kernel::check_settled`. Besides:
+//! elsewhere; timers are set as the kernel believes. If no kick is on its way: `Kernel::check_settled`. Besides:
 //!
 //! 1. A call by a handle that the kernel has never issued to the task is refused, and the task goes on.
 //! 2. No shared command runs on an engine while a task has that engine, and no engine is granted while the command of another runs.
 //! 3. A store of a client without a lock that is asked about goes on behind it only when the server that decides has said so, and no register of the client but the program counter
 //!    is written until then.
-//! 4. With feature `small`: a fast path has done exactly what the slow path does.
+//! 4. With feature `small`: a fast path has done exactly the work of the slow path.
 
 use std::path::Path;
 use std::sync::OnceLock;
@@ -46,7 +46,7 @@ pub(crate) const SYSTEMS: [(&str, &str); 6] = [
     ("lives", include_str!("../systems/lives.toml")),
     (SHARING, include_str!("../systems/sharing.toml")),
 ];
-/// The systems whose engines are of a device,
+/// The systems with engines of a device,
 const GATES: &str = "gates";
 /// and of these the one in which a server, by a slot of it, decides on the stores of a client.
 const SHARING: &str = "sharing";
@@ -177,7 +177,7 @@ impl World {
         world
     }
 
-    /// Does what `what` says, if it can happen. Whether it was a call.
+    /// Takes the step `what`, if it is possible. Whether it was a call.
     fn step(&mut self, what: u8, bytes: &mut Bytes<'_>) -> bool {
         let cpus = self.kernel.cpus().count();
         let cpu = CpuId((usize::from(what & 3) % cpus) as u8);
@@ -238,7 +238,7 @@ impl World {
         self.trap(cpu, Trap::Fault(fault));
     }
 
-    /// Who waited with a store stores again, or is dead; or goes on, if the trap was a reply, `says` so.
+    /// Checks that a thread that waited with a store stores again, or is dead; or goes on, if the trap was a reply that `says` so.
     fn check_stores(&mut self, says: bool) {
         for (task, stored) in self.stores.iter_mut().enumerate() {
             let Some(before) = *stored else { continue };
@@ -261,7 +261,7 @@ impl World {
         let first = self.board.cpus.iter().map(|cpu| cpu.timer.0).min().unwrap_or(u64::MAX);
         let most = if span == u64::MAX { first } else { first.saturating_add(LATE) };
         let most = most.saturating_sub(self.board.now.0);
-        // What never comes is waited for a while.
+        // An event that never comes is waited for a while.
         self.board.now += Nanoseconds(span.min(most).min(1 << 40));
     }
 
@@ -381,7 +381,7 @@ impl World {
         }
     }
 
-    //--- Traps, and what must hold -----------------------------------------------------------------------------
+    // --- Traps, and their invariants ----------------------------------------------------------------------------
 
     fn trap(&mut self, cpu: CpuId, trap: Trap) {
         let before: Vec<u64> = self.board.registers[..self.tasks].iter().map(|of| of.general[GIVEN]).collect();
@@ -423,7 +423,7 @@ impl World {
         );
     }
 
-    /// The CPU does what the kernel said.
+    /// The CPU carries out the kernel's outcome.
     fn apply(&mut self, cpu: CpuId, outcome: Outcome) {
         assert_eq!(self.board.touched, None, "the kernel touched registers of a thread that runs elsewhere");
         if let Some(next) = outcome.run {

@@ -1,9 +1,9 @@
 //! Rings, doorbells and the device that reads them: a client stores anything to its ring and its doorbells, while a driver resets it.
 //!
-//! # What is checked
+//! # Checks
 //!
 //! 1. The device makes aligned accesses, none across a page (`Rig`).
-//! 2. It writes to the control page, the status page, ring pages, and what is mapped for the context that submits: to nothing else.
+//! 2. It writes to the control page, the status page, ring pages, and memory mapped for the context that submits: to nothing else.
 //! 3. After a reset of an engine nothing is left to do there for the context.
 
 use fusee_accel_contract::{EngineIndex, PAGE_BYTES, RING_ENTRIES, control_reset_request, doorbell_page, ring_slot};
@@ -18,7 +18,7 @@ const NEIGHBOUR: usize = 2;
 /// Bytes of a command.
 const COMMAND: usize = 64;
 
-/// Lets the client do what `data` says.
+/// Lets the client act as `data` says.
 ///
 /// # Panics
 /// Something does not hold.
@@ -27,7 +27,7 @@ pub fn run(data: &[u8]) {
     run_on(Some(Sms::of(4, Mechanism::Switch)), data);
 }
 
-/// The same on a device with these SMs.
+/// Runs the client on a device with these SMs.
 fn run_on(sms: Option<Sms>, data: &[u8]) {
     let mut bytes = Bytes(data);
     let mut rig = Rig::with(Description { sms, ..DESCRIPTION });

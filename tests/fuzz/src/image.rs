@@ -1,5 +1,5 @@
 //! A packed system, damaged: it is refused, or boots; neither panics. A packed system that is well formed and makes no sense, such as a budget of nothing, may boot:
-//! the manifest is what refuses these.
+//! the manifest refuses these.
 //!
 //! The string says which system, and where that is changed: an offset of two bytes, how, and a value.
 

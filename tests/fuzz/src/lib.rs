@@ -1,14 +1,14 @@
-//! What reads bytes of others, given any bytes: nothing panics, and what must hold holds.
+//! Functions that read bytes of others, given any bytes: nothing panics, and their invariants hold.
 //!
 //! Each [`Target`] is a function of a string of bytes. `cargo xtask fuzz` lets libFuzzer look for strings that reach code which no
-//! other has reached. What it found worth keeping is in `corpus`, and is read again by each `cargo test`, which needs neither libFuzzer nor
+//! other has reached. Strings worth keeping are in `corpus`, and are read again by each `cargo test`, which needs neither libFuzzer nor
 //! a C++ compiler.
 //!
 //! - [`calls`]: tasks that make any call, on several CPUs, with kicks, timers, interrupts, deaths and time.
 //! - [`manifest`]: the text of a manifest.
 //! - [`image`]: a packed system, damaged, and a kernel that boots it.
 //! - [`device`]: rings and doorbells, and the device that reads them.
-//! - [`trace`]: what comes over a serial line, and all views of it.
+//! - [`trace`]: bytes from a serial line, and all views of them.
 //!
 //! Not here: tasks that mean harm and the deadlines of others (`tools/simulator`, `hostile`), every order of a few calls (`kernel/core/tests`).
 #![forbid(unsafe_code)]
@@ -29,7 +29,7 @@ mod table;
 use std::fmt;
 use std::str::FromStr;
 
-/// What is given any bytes.
+/// A function that is given any bytes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Target {
     /// Calls of tasks.

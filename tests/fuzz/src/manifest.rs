@@ -1,4 +1,4 @@
-//! The text of a manifest: it is refused, or can be packed, and what is packed is read again and boots.
+//! The text of a manifest: it is refused, or can be packed, and the packed system is read again and boots.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! What comes over a serial line, and all views of what is read there.
+//! Bytes from a serial line, and all views of the records in them.
 //!
 //! The first byte says whether the string is frames as they come, or records, which are framed first: few strings have the right checksum.
 

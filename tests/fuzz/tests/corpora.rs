@@ -1,4 +1,4 @@
-//! What libFuzzer found worth keeping, read again without it.
+//! Strings that libFuzzer found worth keeping, read again without it.
 #![forbid(unsafe_code)]
 #![allow(missing_docs)]
 
@@ -20,7 +20,7 @@ fn strings(folder: &str, target: Target) -> Option<Vec<PathBuf>> {
     Some(files)
 }
 
-/// Strings that once broke something, each called by what it is about. They stay when a corpus is kept anew.
+/// Strings that once broke something, each named after its subject. They stay when a corpus is kept anew.
 fn broken(target: Target) -> Vec<PathBuf> {
     strings("broken", target).unwrap_or_default()
 }

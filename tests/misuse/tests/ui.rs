@@ -1,6 +1,6 @@
 //! Mistakes that the compiler can see do not compile, and their corrections do: those of tasks, and writes past the walls of the kernel's objects.
 //!
-//! `ui/NAME.rs` is a mistake, `ui/NAME.stderr` what the compiler says about it, and the function `NAME` of `ui/right.rs` the
+//! `ui/NAME.rs` is a mistake, `ui/NAME.stderr` the compiler's message about it, and the function `NAME` of `ui/right.rs` the
 //! same without the mistake. The messages are those of Rust 1.95. With `TRYBUILD=overwrite` in the environment the messages are written anew.
 
 use std::collections::BTreeSet;

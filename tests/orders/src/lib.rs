@@ -1,13 +1,13 @@
-//! What the kernel relies on about the order of accesses to memory, explored in every order that the memory model of C11 allows, which allows more than Arm's
+//! The orders of memory accesses that the kernel relies on, explored in every order that the memory model of C11 allows, which allows more than Arm's
 //! architecture does: the lock around the kernel, the registers of a thread that one CPU leaves and another one takes up, and the rings of the trace, which are read
 //! without the lock. And the words by which producers of a graph find out that a consumer has its tokens.
 //!
-//! The lock is in assembly, so what is explored here is a model of it, an operation for each instruction that accesses memory. `LOCK` is those instructions,
+//! The lock is in assembly, so a model of it is explored here, an operation for each instruction that accesses memory. `LOCK` is those instructions,
 //! and a test compares them with the kernel's source. Each model is run a second time without one of its orders, and must then go wrong.
 //!
 //! | Instruction | Model |
 //! |---|---|
-//! | `ldaxr`, `stxr` until it succeeds | a load with acquire, then an exchange of what was loaded; one that fails is the load of the next turn |
+//! | `ldaxr`, `stxr` until it succeeds | a load with acquire, then an exchange of the loaded value; one that fails is the load of the next turn |
 //! | `ldarh` of the ticket served | a load with acquire, of which the lower half counts |
 //! | `stlrh` of the next ticket | an addition to the lower half with release: only the holder changes that half, and an exchange by another CPU between fails |
 //!
@@ -74,7 +74,8 @@ impl Without {
 
 const HALF: u32 = 1 << 16;
 
-/// Looks of a CPU that waits. The model allows that it sees what is old for ever, so those executions are left out in which it looks more often in vain.
+/// Looks of a CPU that waits. The model allows that it sees an old value for ever, so those executions are left out in which it looks more often in
+/// vain.
 const LOOKS: u32 = 4;
 
 struct Lock {
@@ -123,7 +124,7 @@ fn a_half_that_wraps_leaves_the_other_alone() {
     }
 }
 
-/// A word without an order of its own, as memory is. Whoever reaches it while another one does is told.
+/// A word without an order of its own, as memory is. An access at the same time as another one is an error.
 struct Word {
     value: AtomicU32,
     alone: UnsafeCell<()>,
@@ -151,8 +152,8 @@ fn explore(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
     builder.check(model);
 }
 
-/// CPUs that take the lock so many times each, and count under it: tickets are served in their order, and whoever is served sees what was done before.
-/// How many executions came to their end.
+/// CPUs that take the lock so many times each, and count under it: tickets are served in their order, and each holder sees the work of holders before
+/// it. How many executions came to their end.
 fn count(cpus: usize, times: u32, without: Without) -> usize {
     let ends = std::sync::Arc::new(AtomicUsize::new(0));
     let ended = ends.clone();
@@ -396,7 +397,7 @@ fn without_a_fence_a_writer_may_wait_for_a_frame_that_is_free() {
     give_back_frame(false);
 }
 
-/// The word of a writer that goes on whoever reads; with `fenced` as `fusee_graph::Begun` wants it.
+/// The word of a writer that goes on beside its readers; with `fenced` as `fusee_graph::Begun` wants it.
 struct Writer<'a> {
     word: &'a AtomicU64,
     fenced: bool,

@@ -1,4 +1,4 @@
-//! What was run on each board, and what was not and why: `tests/boards/NAME.toml`, and the table of them in `docs/boards.md`.
+//! The systems that were run on each board, and those that were not and why: `tests/boards/NAME.toml`, and the table of them in `docs/boards.md`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -14,11 +14,11 @@ use fusee_host::system::{self, DEFAULT_BOARD};
 pub const FOLDER: &str = "tests/boards";
 /// The page with their table.
 pub const PAGE: &str = "docs/boards.md";
-/// What stands before it.
+/// The line before it.
 pub const MARK: &str = "<!-- table of: tests/boards -->";
 
-/// In what way a system was run: with counted instructions, or compared with the simulator and a golden trace, too. What runs on several host threads
-/// depends on the host, and is not taken down.
+/// The ways in which a system was run: with counted instructions, or compared with the simulator and a golden trace, too. A run on several host
+/// threads depends on the host, and is not taken down.
 const KINDS: [&str; 2] = ["det", "golden"];
 
 /// Rows of the table that a single system stands for.
@@ -34,25 +34,25 @@ const FEATURES: [(&str, &str); 9] = [
     ("a signal processor, and a DMA controller", "the_demos_vibration_is_found_on_a_cortex_r5f_with_copies_by_dma"),
 ];
 
-/// What a run on one board has shown.
+/// The results of runs on one board.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Results {
-    /// Systems that passed, and in what way.
+    /// Systems that passed, and the ways.
     pub passed: BTreeMap<String, BTreeSet<String>>,
-    /// Systems that were not run, and what the board lacks.
+    /// Systems that were not run, and the missing part of the board.
     pub skipped: BTreeMap<String, String>,
 }
 
 impl Results {
-    /// Takes down a system that runs, and in what way.
+    /// Takes down a system that runs, and the way.
     pub fn pass(&mut self, system: &str, kind: &str) {
         if KINDS.contains(&kind) {
             self.passed.entry(system.to_owned()).or_default().insert(kind.to_owned());
         }
     }
 
-    /// Takes down what was not run.
+    /// Takes down a system that was not run.
     pub fn skip(&mut self, name: &str, why: &str) {
         self.skipped.insert(name.to_owned(), why.to_owned());
     }
@@ -62,12 +62,12 @@ impl Results {
         self.passed.values().filter(|kinds| kinds.contains(kind)).count()
     }
 
-    /// What is not as it was before: a system that is no longer run is as bad as one that fails.
+    /// The differences to the results before: a system that is no longer run is as bad as one that fails.
     fn differences(&self, before: &Results) -> Vec<String> {
         let mut problems = Vec::new();
         for (what, from, to) in [("is no longer run", before, self), ("was not run before", self, before)] {
             for (system, ways) in &from.passed {
-                // What this host has no emulator for says nothing.
+                // A system for which this host has no emulator says nothing.
                 let is_here = |of: &Results| !of.skipped.get(system).is_some_and(|why| why.starts_with("QEMU "));
                 for kind in ways.iter().filter(|_| is_here(to)) {
                     if !to.passed.get(system).is_some_and(|ways| ways.contains(kind)) {
@@ -90,7 +90,7 @@ fn read(root: &Path, board: &str) -> Result<Results> {
     toml::from_str(&text).with_context(|| path.display().to_string())
 }
 
-/// Compares with what was seen before, but for systems that were left to others, or takes its place.
+/// Compares with the accepted results, but for systems that were left to others, or takes their place.
 pub fn settle(
     root: &Path,
     board: &str,
@@ -131,7 +131,7 @@ pub fn others() -> impl Iterator<Item = &'static str> {
     Board::NAMES.into_iter().filter(|name| *name != DEFAULT_BOARD)
 }
 
-/// The table of all results, and beneath it what each board lacks.
+/// The table of all results, and beneath it the missing parts of each board.
 pub fn table(root: &Path) -> Result<String> {
     let boards = others().filter(|board| path(root, board).exists());
     let all = boards.map(|board| Ok((board, read(root, board)?))).collect::<Result<Vec<_>>>()?;

@@ -27,7 +27,7 @@ pub const TREES: &str = "the files of boards agree with the device trees that QE
 
 /// Host seconds for a run that should be over at once.
 const SECONDS: u64 = 60;
-/// What QEMU ends with when the kernel does not start.
+/// The exit code of QEMU when the kernel does not start.
 const REFUSED: i32 = 101;
 
 /// A system for two CPUs that ends itself.
@@ -35,7 +35,7 @@ pub fn small_system(workspace: &Workspace, board: &str, name: &str) -> Result<Im
     system_with(workspace, board, name, "")
 }
 
-/// The same with more keys of `[system]`.
+/// A system as above with more keys of `[system]`.
 fn system_with(workspace: &Workspace, board: &str, name: &str, keys: &str) -> Result<Image> {
     let text = format!(
         "[system]\nname = \"{name}\"\nboard = \"{board}\"\ncpus = 2\n{keys}\n\
@@ -48,9 +48,9 @@ fn system_with(workspace: &Workspace, board: &str, name: &str, keys: &str) -> Re
     workspace.image_of(manifest, programs, Profile::Par, false)
 }
 
-/// Boards whose machine has all exception levels, if asked.
+/// Boards with a machine that has all exception levels, if asked.
 const BOARDS: [&str; 2] = ["virt", "zcu102"];
-/// What is added to the machine: at EL2, at EL1, and both with a secure world above.
+/// Additions to the machine: at EL2, at EL1, and both with a secure world above.
 const WAYS: [&str; 4] = ["", ",virtualization=off", ",secure=on", ",virtualization=off,secure=on"];
 
 /// Starts the same image in each way.
@@ -142,7 +142,7 @@ pub fn check_mistakes(workspace: &Workspace) -> Result<Vec<String>> {
     Ok(problems)
 }
 
-/// Spoils the packed system, so that the kernel panics, and looks at what follows. Runs end when the board is reset.
+/// Spoils the packed system, so that the kernel panics, and looks at the consequences. Runs end when the board is reset.
 pub fn check_panics(workspace: &Workspace) -> Result<Vec<String>> {
     let mut problems = Vec::new();
     let firmware_and_watchdog = ["virt", "raspi3b"];
@@ -222,7 +222,7 @@ fn nodes(node: FdtNode<'_>, found: &mut Vec<Node>) -> Result<()> {
     node.children().try_for_each(|child| nodes(child, found))
 }
 
-/// Whether the files of boards say what QEMU's own device trees say.
+/// Compares the files of boards with QEMU's own device trees.
 pub fn check_trees(workspace: &Workspace) -> Result<Vec<String>> {
     let mut problems = Vec::new();
     for name in WITH_TREES {
@@ -262,7 +262,7 @@ pub fn check_trees(workspace: &Workspace) -> Result<Vec<String>> {
             if matches!(place.kind, DeviceKind::R5f) {
                 continue;
             }
-            // Of what is on PCI it has the bridge, by the start of its windows, and with the room of all configuration spaces.
+            // Of devices on PCI it has the bridge, by the start of its windows, and with the room of all configuration spaces.
             if matches!(place.kind, DeviceKind::Edu | DeviceKind::Pci) {
                 let has = |node: &Node| {
                     let mut spaces = node.ranges.iter().map(|(from, bytes)| *from..from + bytes);
@@ -289,7 +289,7 @@ pub fn check_trees(workspace: &Workspace) -> Result<Vec<String>> {
             Some(Conduit::Tree) => psci.is_some(),
             None => psci.is_none(),
         };
-        // QEMU says nothing of it for a machine whose firmware it plays.
+        // QEMU says nothing of it for a machine when it plays the firmware itself.
         if !said && psci.is_some() {
             wrong("PSCI is called otherwise");
         }

@@ -1,4 +1,4 @@
-//! What a browser makes of our pages: on a wide and on a narrow screen all of each page can be reached.
+//! Our pages in a browser: on a wide and on a narrow screen all of each page can be reached.
 //!
 //! Pages are rendered with the style of a plain code hosting site: tables and blocks of code scroll in boxes of their
 //! own, and pictures are as wide as the page at most. One document holds all pages at all widths, each in a frame, and
@@ -31,10 +31,10 @@ const DRAWINGS: &str = "docs";
 /// How code hosting sites set pages.
 const STYLE: &str = include_str!("browser.css");
 
-/// A check of what the browser called so shows of what is in the repository's folder; what is wrong.
+/// A check of the pages in the repository's folder, as the browser of this name shows them. Returns the faults.
 pub type Check = fn(&Path, &str) -> Result<Vec<String>>;
 
-/// Measures all frames, and lists what is wrong.
+/// Measures all frames, and lists faults.
 const SCRIPT: &str = include_str!("browser.js");
 
 /// The browser of this machine, if it has one.
@@ -51,7 +51,7 @@ pub fn document(browser: &str, url: &str) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// All pages in `browser` at all widths; what is wrong.
+/// Opens all pages in `browser` at all widths. Returns the faults.
 pub fn check_pages(root: &Path, browser: &str) -> Result<Vec<String>> {
     let mut pages = Vec::new();
     for page in docs::pages(root)? {
@@ -69,7 +69,7 @@ pub fn check_pages(root: &Path, browser: &str) -> Result<Vec<String>> {
     Ok(wrong)
 }
 
-/// A page on which all is wrong; what of it `browser` does not find.
+/// A page on which all is wrong; returns the faults that `browser` does not find.
 fn not_found(root: &Path, browser: &str) -> Result<Vec<String>> {
     let drawing =
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 9 9\"><rect width=\"12\" height=\"9\"/></svg>";
@@ -92,7 +92,7 @@ fn not_found(root: &Path, browser: &str) -> Result<Vec<String>> {
         .collect())
 }
 
-/// What is wrong with `pages`, each with its path from `root` and its text, and with `drawings`.
+/// The faults of `pages`, each with its path from `root` and its text, and of `drawings`.
 fn problems(root: &Path, browser: &str, pages: &[(String, String)], drawings: &[PathBuf]) -> Result<Vec<String>> {
     let folder = root.join("target/fusee/pages");
     let mut frames = String::new();

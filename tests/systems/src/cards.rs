@@ -15,14 +15,14 @@ pub const BY_U_BOOT: &str = "a card of the zcu102's files starts on virt, by U-B
 /// The name of another.
 pub const READ_BACK: &str = "the image read back out of a Raspberry Pi's card starts";
 
-/// What starts from cards.
+/// The system that starts from cards.
 const SYSTEM: &str = "starts_from_a_card";
 /// Debian's U-Boot for `virt`.
 const U_BOOT: &str = "/usr/lib/u-boot/qemu_arm64/u-boot.bin";
 /// The package it is in, and those of the programs that look at a card.
 const PACKAGES: [&str; 3] = ["u-boot-qemu", "dosfstools", "mtools"];
 
-/// Whether there is a U-Boot, and what looks at a card; it is installed if we may.
+/// Whether there is a U-Boot, and a program that reads cards; it is installed if we may.
 pub fn tools(install: bool) -> Result<()> {
     let is_there = || {
         let runs = |program: &str| Command::new(program).arg("--help").output().is_ok();
@@ -78,7 +78,7 @@ pub fn check_by_u_boot(workspace: &Workspace) -> Result<Vec<String>> {
     Ok(problems)
 }
 
-/// What QEMU enters is not what was built, but what was read out of the card.
+/// QEMU enters the image that was read out of the card, not the one that was built.
 pub fn check_read_back(workspace: &Workspace, board: &str) -> Result<Vec<String>> {
     let mut image = small_system(workspace, board, SYSTEM)?;
     let (card, _, mut problems) = card(board, &image)?;

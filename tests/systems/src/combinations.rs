@@ -1,5 +1,5 @@
 //! Kernels with some of the features that systems may do without, and with none: each must boot a system that asks for exactly these, and
-//! do what the kernel with all of them does.
+//! do the same as the kernel with all of them.
 
 use std::path::Path;
 
@@ -30,7 +30,7 @@ pub fn name(features: &[&str]) -> String {
     }
 }
 
-/// Builds the kernel with `features`, and runs `system` on it: what is not as it should be.
+/// Builds the kernel with `features`, and runs `system` on it. Returns the faults.
 pub fn check(workspace: &Workspace, features: &[&str], system: &str) -> Result<Vec<String>> {
     let path = Path::new(FOLDER).join(system).with_extension("toml");
     let cases = Case::all(workspace, &path)?;
@@ -42,10 +42,10 @@ pub fn check(workspace: &Workspace, features: &[&str], system: &str) -> Result<V
     Ok(case.check(workspace, &format!("own::{}", name(features)), &programs, &[], false)?.problems)
 }
 
-/// The name of the check of a kernel without what its system asks for.
+/// The name of the check of a kernel without the features that its system asks for.
 pub const REFUSAL: &str = "a kernel refuses a system that needs a feature it does not have";
 
-/// A kernel without features says which one it lacks: what is not as it should be.
+/// A kernel without features says which one it lacks. Returns the faults.
 pub fn check_refusal(workspace: &Workspace) -> Result<Vec<String>> {
     let with_features = ALL.into_iter().filter_map(|(features, system)| Some((*features.first()?, system)));
     let manifest = |system: &str| workspace.manifest(&Path::new(FOLDER).join(system).with_extension("toml"));

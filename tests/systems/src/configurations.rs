@@ -3,7 +3,7 @@
 //!
 //! A GPU cluster is a pool, with some tokens for each of its GPUs. Where CPU clusters share it they do so by the CK-OMLP, else its
 //! tasks take tokens by the R2DGLP. Each task, `apps/product`, works in each job on the GPU that its token is for, and checks the
-//! result, and that nobody else has that token.
+//! result, and that no other task has that token.
 //!
 //! Source: Elliott 2015, section 3.2.2: CPUs in clusters of equal size, GPUs in clusters of equal size.
 
@@ -33,7 +33,7 @@ const TOKENS_MAX: usize = 8;
 const CLIENTS: usize = 4;
 /// Clients that one GPU has room for.
 const CLIENTS_MAX: usize = 7;
-/// What their names begin with.
+/// The beginning of the clients' names.
 const CLIENT: &str = "client";
 /// Jobs of each task. The last one ends with its task, and the ledger does not count it.
 const JOBS: usize = 7;
@@ -44,7 +44,7 @@ pub struct Configuration {
     cpus: usize,
     /// GPUs of a GPU cluster.
     gpus: usize,
-    /// Who is granted an engine next.
+    /// The order in which an engine is granted.
     order: &'static str,
 }
 
@@ -54,7 +54,7 @@ pub fn all() -> Vec<Configuration> {
     sizes.flat_map(|(cpus, gpus)| ["fifo", "priority"].map(|order| Configuration { cpus, gpus, order })).collect()
 }
 
-/// Builds and runs a system of this arrangement: what was seen, and what is wrong.
+/// Builds and runs a system of this arrangement. Returns the findings and the faults.
 ///
 /// # Errors
 /// The system cannot be built or run.
@@ -70,7 +70,7 @@ pub fn check(workspace: &Workspace, name: &str, one: &Configuration) -> Result<F
 }
 
 impl Configuration {
-    /// What it is called.
+    /// The name of the arrangement.
     pub fn name(&self) -> String {
         format!("configurations_cpus_by_{}_gpus_by_{}_{}", self.cpus, self.gpus, self.order)
     }
@@ -85,7 +85,7 @@ impl Configuration {
         self.cpus < self.gpus
     }
 
-    /// What is wrong with what was seen.
+    /// The faults in the findings.
     pub fn problems(&self, seen: &Seen) -> Vec<String> {
         let (tokens, clients) = self.load();
         let jobs = (COUNT / self.gpus * clients * (JOBS - 1)) as u64;
@@ -140,7 +140,7 @@ impl Configuration {
                       bits = {} }}\n\
                      [tasks.{name}.handles]\ngpu = \"pool pool{pool}: acquire\"\nbuffer = \"region {name}: read write\"\n\
                      holders = \"region holders{pool}: read write\"\n",
-                    // Who comes later is more urgent.
+                    // Later tasks are more urgent.
                     20 + number % 3 * 2,
                     20 - number,
                     300 * number,
@@ -196,23 +196,23 @@ fn gpu(text: &mut String, number: usize, cluster: usize, pool: usize, order: &st
     }
 }
 
-/// What a run has to show.
+/// The findings of a run.
 #[derive(Default)]
 pub struct Seen {
     /// Jobs that were completed by clients.
     jobs: u64,
     /// Of those, too late.
     misses: u64,
-    /// How often somebody waited for a token.
+    /// The number of waits for a token.
     token_waits: usize,
     /// How often for an engine.
     engine_waits: usize,
-    /// How often an engine was granted to another than who had waited longest.
+    /// The number of times that an engine was granted to another than the one that had waited longest.
     passed: usize,
 }
 
 impl Seen {
-    /// What a trace shows.
+    /// The findings in a trace.
     pub fn of(trace: &Trace, system: &Resolved) -> Seen {
         let mut seen = Seen::default();
         let ledgers = trace.ledgers();

@@ -1,8 +1,8 @@
 //! Conformance systems: QEMU, the simulator and the checked-in golden trace must tell the same story.
 //!
-//! Compared are the canonical traces of scripted tasks, and what sharers log, from the synchronous release on: what each cell of the
+//! Compared are the canonical traces of scripted tasks, and the marks of sharers, from the synchronous release on: the contents of each cell of the
 //! 1 ms grid contains, up to the shutdown. A system may list policies and clusters to be run with; each combination has a golden trace
-//! of its own. What drivers and servers without a script do in between differs by nature.
+//! of its own. The steps of drivers and servers without a script in between differ by nature.
 
 use std::path::{Path, PathBuf};
 
@@ -64,7 +64,7 @@ impl Case {
         variants.iter().map(case).collect()
     }
 
-    /// Runs the system in QEMU and in the simulator: the longest response times to be shown, and what differs. Then once more with each
+    /// Runs the system in QEMU and in the simulator: the longest response times to be shown, and the differences. Then once more with each
     /// of these kernels, which keep other levels of the trace.
     pub fn check(
         &self,
@@ -141,7 +141,7 @@ impl Case {
 
     /// How QEMU runs the system.
     fn options(&self) -> RunOptions<'static> {
-        // A CPU without another, and without one that plays devices, takes turns with nobody; and an idle one passes long turns quickly.
+        // A CPU without another, and without one that plays devices, takes no turns; and an idle one passes long turns quickly.
         let asked = self.manifest.expectations.as_ref().and_then(|expected| expected.turns);
         let usual = if turns::cpus(&self.manifest.system) == 1 { ALONE } else { QUANTUM };
         let quantum = asked.unwrap_or(usual);

@@ -1,4 +1,4 @@
-//! What all checks share: compilers, emulators, boards, and programs that are built once.
+//! The common means of all checks: compilers, emulators, boards, and programs that are built once.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -60,7 +60,7 @@ impl Context {
     }
 }
 
-/// Systems whose programs are built together, when the first of them is needed.
+/// Systems with programs that are built together, when the first of them is needed.
 pub struct Group {
     workspace: Workspace,
     kernel: Kernel,

@@ -12,14 +12,14 @@ use fusee_manifest::{Manifest, Profile};
 
 use demo_judge::{SHARED_MANIFEST, SHOWN_MANIFEST, SPATIAL_MANIFEST, judge};
 
-/// Runs the demo, managed and exact; what is not as it should be.
+/// Runs the demo, managed and exact. Returns the faults.
 pub fn check(workspace: &Workspace, manifest: Manifest) -> Result<Vec<String>> {
     let image = workspace.image_of_manifest(manifest, Profile::Det, false)?;
     let options = RunOptions { quantum: Turns::of(&image.manifest.system, None).quantum, ..RunOptions::quiet(600) };
     problems(workspace, &image, &system::run(workspace, &image, &options)?)
 }
 
-/// The name of a check, and what it does.
+/// The name of the check of the demo's frames on a screen.
 pub const SCREEN: &str = "the demo's frames on a screen";
 
 /// Runs the demo with a screen.
@@ -34,7 +34,7 @@ pub fn check_screen(workspace: &Workspace) -> Result<Vec<String>> {
     problems(workspace, &image, &system::run(workspace, &image, &options)?)
 }
 
-/// The name of a check, and what it does.
+/// The name of the check of the demo with hogs without locks.
 pub const WITHOUT_LOCKS: &str = "the demo with hogs that share what is left of the GPU";
 
 /// Runs the demo with hogs without locks, and a sharer.
@@ -42,7 +42,7 @@ pub fn check_without_locks(workspace: &Workspace) -> Result<Vec<String>> {
     check(workspace, workspace.manifest(Path::new(SHARED_MANIFEST))?)
 }
 
-/// The name of a check, and what it does.
+/// The name of the check of the demo with hogs on SMs.
 pub const ON_SMS: &str = "the demo with hogs that make room on SMs";
 
 /// Runs the demo with hogs without locks, on a GPU with SMs.
@@ -50,7 +50,7 @@ pub fn check_on_sms(workspace: &Workspace) -> Result<Vec<String>> {
     check(workspace, workspace.manifest(Path::new(SPATIAL_MANIFEST))?)
 }
 
-/// What is wrong with a run of the demo.
+/// The faults of a run of the demo.
 fn problems(workspace: &Workspace, image: &Image, run: &Run) -> Result<Vec<String>> {
     let said = RefCell::new(Vec::new());
     let is_right =

@@ -1,4 +1,4 @@
-//! The pages say what is so: commands exist, shown files are the files, and each claim names what shows it.
+//! The truth of the pages: commands exist, shown files are the files, and each claim names its proof.
 //!
 //! ```text
 //! <!-- support table -->          then the table that `docs/support.toml` gives
@@ -132,7 +132,7 @@ fn features(text: &str) -> Result<Vec<Feature>> {
     rows.iter().map(|row| feature(row).with_context(|| format!("{SUPPORT}: not a feature: {row}"))).collect()
 }
 
-/// Every claim names a command or a test, and that exists; what is not there is shown by nothing.
+/// Every claim names a command or a test, and that exists; a missing feature has no proof.
 fn claims(root: &Path, features: &[Feature]) -> Vec<String> {
     let mut problems = Vec::new();
     for Feature { name, state, shown_by } in features {
@@ -242,9 +242,9 @@ fn declares(text: &str, name: &str) -> bool {
 struct Block {
     /// Line of its opening fence, from 1.
     line: usize,
-    /// What the comment right before it says.
+    /// The text of the comment right before it.
     comment: Option<String>,
-    /// What follows the opening fence.
+    /// The word behind the opening fence.
     language: String,
     text: String,
 }
@@ -306,7 +306,7 @@ fn page_problems(root: &Path, page: &str, text: &str) -> Vec<String> {
     problems
 }
 
-/// Whether there is what `link` names, seen from `page` in `folder`: a file, and in a page the heading.
+/// Whether the target of `link` exists, seen from `page` in `folder`: a file, and in a page the heading.
 fn leads(root: &Path, folder: &Path, link: &str, page: &Page) -> bool {
     let (path, anchor) = link.split_once('#').map_or((link, None), |(path, anchor)| (path, Some(anchor)));
     let file = root.join(folder).join(path);

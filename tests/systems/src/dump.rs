@@ -1,4 +1,4 @@
-//! Whether `dump` finds what is there: the source line of each misbehaviour, what the ledgers say, and where a kernel panicked.
+//! Whether `dump` finds the source line of each misbehaviour, the counts of the ledgers, and the place of a kernel's panic.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -22,13 +22,13 @@ const MARK: &str = "// <- how ";
 /// The misbehaviour that never calls the kernel: as long as it is on a CPU, only the registers of that say where it is.
 const SPINS: u32 = 5;
 
-/// A system whose tasks misbehave.
+/// A system with tasks that misbehave.
 struct Case {
     /// In `tests/target`.
     system: &'static str,
-    /// Tasks, and what they do, by the number that `misbehave` has for it.
+    /// Tasks, and their deeds, by the number that `misbehave` has for each.
     culprits: &'static [(&'static str, u32)],
-    /// What is written otherwise in its manifest, so that they are still at it when the system ends.
+    /// The changes in its manifest, so that they are still at it when the system ends.
     instead: &'static [(&'static str, &'static str)],
     /// After this virtual time the host ends it, which does not end itself. Nanoseconds.
     hangs_until: Option<u64>,
@@ -107,7 +107,7 @@ const CASES: [Case; 17] = [
 
 /// One case, and its system.
 pub struct Check {
-    /// What it is called.
+    /// The name of the check.
     pub name: String,
     /// The system.
     pub manifest: Manifest,
@@ -139,7 +139,7 @@ impl Case {
     }
 }
 
-/// Runs one; what is wrong.
+/// Runs one check. Returns the faults.
 pub fn run(workspace: &Workspace, check: &Check, programs: &Programs) -> Result<Vec<String>> {
     let marks = marks(&workspace.root)?;
     let image = workspace.image_of(check.manifest.clone(), programs.clone(), Profile::Det, false)?;
@@ -190,7 +190,7 @@ fn not_live(seen: &Seen, system: &Resolved, check: &Check) -> Vec<String> {
     problems
 }
 
-/// Lines that are marked, by what a task does there: `file:line`.
+/// Lines that are marked, by the deed of a task there: `file:line`.
 fn marks(root: &Path) -> Result<BTreeMap<u32, Vec<String>>> {
     let mut marks: BTreeMap<u32, Vec<String>> = BTreeMap::new();
     for file in MARKED {
@@ -209,7 +209,7 @@ fn names_line(places: &[Place], line: &str) -> bool {
     places.iter().flat_map(|(_, frames)| frames).any(|frame| frame.ends_with(&format!("({line})")))
 }
 
-/// What the objects in memory say otherwise than the ledgers, which the kernel has written itself.
+/// The differences between the objects in memory and the ledgers, which the kernel has written itself.
 fn differences(seen: &Seen, trace: &Trace, system: &Resolved) -> Vec<String> {
     let ledgers = trace.ledgers();
     let mut problems = Vec::new();
@@ -233,7 +233,7 @@ fn differences(seen: &Seen, trace: &Trace, system: &Resolved) -> Vec<String> {
 }
 
 /// Whether the backtrace of a kernel that panicked while it booted goes from where it began to the file where it says that it panicked;
-/// what is wrong. (Its panics of one kind are joined, so there is no line of just one of them.)
+/// Returns the faults. (Its panics of one kind are joined, so there is no line of just one of them.)
 pub fn check_kernel(image: &Image, run: &Run) -> Result<Vec<String>> {
     let look = Look::new(&image.manifest.system, &image.programs)?;
     let seen = look.see(&run.outcome.memory, &run.outcome.cpus)?;

@@ -1,7 +1,7 @@
 //! Errata of the Cortex-A53 that programs have to keep away from, and whether they did.
 //!
 //! Arm, *Cortex-A53 MPCore Product Errata Notice*: 835769, a 64-bit multiply-accumulate right behind an access to memory may be wrong;
-//! 843419, a load or store whose address begins with an `adrp` in the last two words of a page may go elsewhere.
+//! 843419, a load or store with an address by an `adrp` in the last two words of a page may go elsewhere.
 
 use std::path::{Path, PathBuf};
 
@@ -19,7 +19,7 @@ pub const CHECK: &str = "programs for boards with errata keep away from them";
 /// Looks at the kernel and at tasks of each board with errata.
 pub fn check(workspace: &Workspace) -> Result<Vec<String>> {
     let mut problems = Vec::new();
-    // Whoever finds nothing must be able to.
+    // A search that finds nothing must be able to.
     if patterns(&workspace.builder().kernel(feature::ALL)?)?.is_empty() {
         problems.push("the usual board's kernel, which is not built so, has nothing to find".to_owned());
     }
@@ -49,7 +49,7 @@ fn tasks(builder: &Builder<'_>, board: &str) -> Result<Vec<PathBuf>> {
     Ok(programs.binaries.into_values().collect())
 }
 
-/// Where the code of an ELF file has what an erratum is about: addresses, and numbers of errata.
+/// The places in the code of an ELF file that an erratum is about: addresses, and numbers of errata.
 fn patterns(program: &Path) -> Result<Vec<(u64, u32)>> {
     let bytes = std::fs::read(program).with_context(|| program.display().to_string())?;
     let file = object::File::parse(&*bytes)?;
@@ -62,7 +62,7 @@ fn patterns(program: &Path) -> Result<Vec<(u64, u32)>> {
     Ok(found)
 }
 
-/// The same of instructions from `address` on.
+/// The places among instructions from `address` on.
 fn in_words(words: &[u32], address: u64) -> Vec<(u64, u32)> {
     let mut found = Vec::new();
     for (index, window) in words.windows(2).enumerate() {

@@ -1,4 +1,4 @@
-//! A session of gdb that nobody types.
+//! A session of gdb without a person who types.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -8,14 +8,14 @@ use fusee_host::system::Workspace;
 use fusee_looks::gdb::under;
 use fusee_manifest::Profile;
 
-/// What a check of gdb is called.
+/// The name of the check of gdb.
 pub const CHECK: &str = "gdb stops at a line of one task and prints what is in its variable";
 const MANIFEST: &str = "tests/target/a_task_that_never_yields_is_throttled.toml";
 const SOURCE: &str = "userland/apps/src/bin/misbehave.rs";
 /// In the line before that.
 const MARK: &str = "// <- gdb";
 
-/// Lets gdb stop three times at a line of one task, whose variable counts how often it was there; what is wrong.
+/// Lets gdb stop three times at a line of one task, where a variable counts how often it was there. Returns the faults.
 pub fn check(workspace: &Workspace, program: &Path) -> Result<Vec<String>> {
     let image = workspace.image(Path::new(MANIFEST), Profile::Det, false)?;
     let source = std::fs::read_to_string(workspace.root.join(SOURCE))?;

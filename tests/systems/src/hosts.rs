@@ -85,7 +85,7 @@ fn packages(context: &Context) -> Vec<&str> {
     names.flat_map(|name| ["--package", name]).collect()
 }
 
-/// Runs a command: what it prints, if it fails.
+/// Runs a command. Returns its output, if it fails.
 fn said(command: &mut Command) -> Result<Vec<String>> {
     let output = meter::output(command).context("it does not start")?;
     if output.status.success() {
@@ -114,7 +114,7 @@ struct Tests {
     files: Arc<OnceLock<[u64; 2]>>,
 }
 
-/// Programs of tests whose functions are checks of their own, because together they take long.
+/// Programs of tests with functions that are checks of their own, because together they take long.
 const SPLIT: [(&str, &str); 5] = [
     ("fusee-kernel-core-small", "hand_over"),
     ("fusee-kernel-core-small", "gates"),
@@ -123,15 +123,15 @@ const SPLIT: [(&str, &str); 5] = [
     ("fusee-locking", "lib"),
 ];
 
-/// Packages whose tests read sources and pages of the whole repository, or have some compiled.
+/// Packages with tests that read sources and pages of the whole repository, or have some compiled.
 const READ_ALL: [&str; 7] =
     ["fusee-fuzz", "fusee-host", "fusee-misuse", "fusee-orders", "fusee-research", "fusee-tool", "systems"];
-/// Packages whose tests read manifests and other data of the whole repository, and no sources. All others read files of their own folder at most.
+/// Packages with tests that read manifests and other data of the whole repository, and no sources. All others read files of their own folder at most.
 const READ_DATA: [&str; 6] =
     ["demo-judge", "fusee-campaigns", "fusee-card", "fusee-manifest", "fusee-simulator", "video-judge"];
 
 impl Tests {
-    /// Reads what `cargo test --no-run --message-format=json` prints.
+    /// Reads the output of `cargo test --no-run --message-format=json`.
     fn read(text: &str) -> Vec<Tests> {
         let of = |line: &str| {
             let message: Value = serde_json::from_str(line).ok()?;
@@ -265,7 +265,7 @@ fn explored(line: &str) -> Option<(u64, u64)> {
 }
 
 /// Lets random tests draw the same cases in each run, unless a seed is given: whether a change is let in does not depend on luck. A plain `cargo test` draws
-/// others each time, and finds what no run has met.
+/// others each time, and finds cases that no run has met.
 fn seeded(command: &mut Command) -> &mut Command {
     const SEED: &str = "PROPTEST_RNG_SEED";
     match std::env::var_os(SEED) {

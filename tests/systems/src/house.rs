@@ -2,7 +2,7 @@
 //!
 //! `tests/systems/house.toml` has the figures that were accepted last. A figure that is worse fails the check; one that is better is accepted with `--bless`.
 //!
-//! Not here: what must never be (`structure`).
+//! Not here: conditions that must always hold (`structure`).
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -24,7 +24,7 @@ const LONG_FUNCTION: usize = 100;
 /// Sums of lines are rounded up to so many, so that one more test is no change.
 const STEP: usize = 1_000;
 
-/// Folders whose comments are counted, each with those below it.
+/// Folders with comments that are counted, each with those below it.
 const FOLDERS: [&str; 12] = [
     "accel",
     "bsp",
@@ -41,7 +41,7 @@ const FOLDERS: [&str; 12] = [
 ];
 /// Folders in which assertions are counted.
 const ASSERTING: [&str; 3] = ["kernel/core/src", "locking/src", "sched/src"];
-/// Folders that hold what is no product.
+/// Folders beside the product.
 const BESIDE: [&str; 3] = ["tools", "tests", "research"];
 
 /// Words that stand in a relative clause in place of a noun.
@@ -51,7 +51,7 @@ const WORDS: [&str; 8] = ["what", "who", "whom", "whose", "whoever", "whatever",
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 struct Figures {
-    /// Lines of Rust in folders that hold what is no product.
+    /// Lines of Rust in folders beside the product.
     lines_beside: usize,
     /// Lines of manifests.
     lines_of_manifests: usize,
@@ -68,7 +68,7 @@ struct Figures {
 /// Counts all figures, and compares them with those that were accepted: all of them in words, and those that are worse.
 ///
 /// # Errors
-/// A file cannot be read, or what was accepted cannot be understood.
+/// A file cannot be read, or the accepted figures cannot be understood.
 pub fn check(root: &Path, bless: bool) -> Result<(String, Vec<String>)> {
     let now = count(root)?;
     if bless {
@@ -184,7 +184,7 @@ fn lengths(text: &str) -> Vec<usize> {
     lines.iter().enumerate().filter_map(length).collect()
 }
 
-/// The comments of a source, without what stands between backticks.
+/// The comments of a source, without text between backticks.
 fn comments(text: &str) -> String {
     let mut prose = String::new();
     for line in text.lines() {

@@ -1,4 +1,4 @@
-//! Translation tables with planted entries, and what a task on each board can reach.
+//! Translation tables with planted entries, and the accesses of a task on each board.
 
 use std::path::Path;
 
@@ -21,13 +21,13 @@ use zerocopy::IntoBytes;
 /// The name of the check of planted entries.
 pub const CHECK: &str = "an entry that is planted in a table of translations is found";
 
-/// Systems in whose memory entries are planted: one with a device behind an SMMU, one without.
+/// Systems for planted entries in their memory: one with a device behind an SMMU, one without.
 const SYSTEMS: [&str; 2] = [
     "tests/target/a_device_reaches_its_drivers_memory_and_no_other_behind_an_smmu.toml",
     "tests/target/a_task_that_reads_the_kernel_stops_alone.toml",
 ];
 
-/// Runs systems, and plants entries in what they leave, of which each must be found.
+/// Runs systems, and plants entries in the memory that they leave, of which each must be found.
 pub fn check_planted(workspace: &Workspace) -> Result<Vec<String>> {
     let mut problems = Vec::new();
     for path in SYSTEMS {
@@ -105,7 +105,7 @@ fn slot(read: Read<'_>, base: u64, wanted: &dyn Fn(u64) -> bool) -> Result<u64> 
 
 //--- Accesses from EL0
 
-/// The name of a check, and what it does.
+/// The name of the check that tries accesses of a task.
 pub const PROBES: &str = "what a task reaches, one access a life";
 
 const PROBED: &str = "tests/isolation/probe.toml";
@@ -113,7 +113,7 @@ const PROBER: &str = "prober";
 /// Accesses of one run: an environment has room for so many numbers.
 const PROBES_A_RUN: usize = 32;
 
-/// What the prober does before each access, by its number there.
+/// The prober's step before each access, by its number there.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Stage {
     Begun,
@@ -150,7 +150,7 @@ fn probed_system(text: &str, board: &Board) -> Result<(toml::Table, bool)> {
     Ok((table, has_engine))
 }
 
-/// Has a task on the workspace's board try the edges of all that it has, and of holes, and compares what it could do with what the packed system says.
+/// Has a task on the workspace's board try the edges of all that it has, and of holes, and compares the results with the packed system.
 pub fn check_probes(workspace: &Workspace) -> Result<Vec<String>> {
     let path = workspace.root.join(PROBED);
     let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
@@ -161,14 +161,14 @@ pub fn check_probes(workspace: &Workspace) -> Result<Vec<String>> {
     let kernel = KERNEL_OFFSET | board.memory.kernel;
     let prober = manifest.system.tasks.iter().position(|task| task.name == PROBER).context("no prober")?;
     let programs = workspace.builder().programs(&[&manifest.system])?;
-    // One access, to see what there is.
+    // One access, to see all mappings.
     let first = Probe { address: 0, is_write: false };
     let (run, places) = probed(workspace, &path, &table, &programs, Stage::Begun, &[first], false)?;
     let mut mappings = mappings_in(&run, &places)?;
     mappings.retain(|one| one.task as usize == prober && one.flags & mapping::STREAM == 0);
     let is_changing = |one: &&Mapping| one.flags & (mapping::HELD_BACK | mapping::LENT) != 0;
     let probes_of = |stage: Stage| match stage {
-        // All after the beginning of a life; else what comes and goes, and what lies beside it.
+        // All after the beginning of a life; else mappings that come and go, and the words beside them.
         Stage::Begun => edges(mappings.iter(), kernel),
         _ => edges(mappings.iter().filter(is_changing), kernel),
     };

@@ -11,13 +11,13 @@ use fusee_manifest::times::{KernelTime, TimeTable};
 
 /// The name of a check.
 pub const CHECK: &str = "times of kernels, measured twice";
-/// A system that runs by measured times, with a block that takes longer, and what is other in a system that measures them.
+/// A system that runs by measured times, with a block that takes longer, and the differences of a system that measures them.
 const SYSTEM: &str = "tests/target/a_block_that_takes_longer_than_was_measured_costs_its_own_launch.toml";
 const LONG: (&str, &str) = ("long = 6", "long = 0");
-/// By how many percent a compiler may change what a block executes.
+/// The percentage by which a compiler may change the instructions of a block.
 const COMPILER: u64 = 20;
 
-/// Measures the times of a kernel twice; what is other than it should be: the second table, what is checked in, what follows from it.
+/// Measures the times of a kernel twice. Returns faults in the second table, in the checked-in table, and in the consequences.
 pub fn check(workspace: &Workspace) -> Result<Vec<String>> {
     let text = std::fs::read_to_string(workspace.root.join(SYSTEM))?;
     let text = text.replace(LONG.0, LONG.1);
@@ -37,7 +37,7 @@ pub fn check(workspace: &Workspace) -> Result<Vec<String>> {
     if classes(&table) != classes(&kept) || !table.kernels.iter().zip(&kept.kernels).all(is_near) {
         problems.push(format!("measured: {:?}, and checked in: {:?}", table.kernels, kept.kernels));
     }
-    // What was measured proves the system, and a large margin on it does not.
+    // The measured times prove the system, and a large margin on them does not.
     workspace.manifest(&path)?;
     std::fs::write(&file, TimeTable { margin: 900, ..table }.text())?;
     match workspace.manifest(&path) {

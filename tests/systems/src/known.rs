@@ -1,6 +1,6 @@
 //! Results by content: a check whose inputs are those of an earlier run that passed has passed.
 //!
-//! A run with counted instructions is a function of its image, the emulator, its arguments and what is expected; a campaign is one of its program and
+//! A run with counted instructions is a function of its image, the emulator, its arguments and its expectations; a campaign is one of its program and
 //! its seed. Only checks that passed are kept, in `target/systems/known`; a clean clone has none, and `--afresh` asks for none.
 //!
 //! Not here: systems on several threads of the host, which always run.
@@ -18,7 +18,7 @@ use crate::case::Found;
 /// Whether earlier results count.
 static IS_AFRESH: AtomicBool = AtomicBool::new(false);
 
-/// Lets every check run, whatever is known.
+/// Lets every check run, with any known results.
 pub fn forget() {
     // Relaxed: set before any check begins.
     IS_AFRESH.store(true, Ordering::Relaxed);

@@ -7,7 +7,7 @@
 //! times          where the time goes
 //! hosts          format, lints, documentation, tests on the host, models
 //! target         systems of `tests/target`
-//! conformance    systems whose golden traces QEMU and the simulator must match
+//! conformance    systems with golden traces, which QEMU and the simulator must match
 //! boards         the systems that each board runs
 //! combinations   kernels with some features
 //! configurations CPUs and GPUs in each arrangement
@@ -17,7 +17,7 @@
 //! dump, gdb      whether the right lines are named
 //! endings        runs whose systems do not end themselves
 //! errata         instructions that some CPUs get wrong
-//! isolation      translation tables, and what a task can reach
+//! isolation      translation tables, and the accesses of a task
 //! kernels        times of GPU kernels
 //! messages       messages of tasks, and pictures of traces
 //! outputs        standard outputs that take nothing
@@ -26,13 +26,13 @@
 //! screens        pictures of a screen
 //! stream         the trace that a task sends
 //! turns          turns of emulated CPUs
-//! docs, readme   pages: links, commands, and what these print
+//! docs, readme   pages: links, commands, and their output
 //! browser        pages in a browser
 //! markdown       pages, parsed
 //! resolution     features of all crates
 //! runs           long ones, two at once, ended from outside
 //! schemas        schemas of `--json`
-//! structure      what must stay true of the tree
+//! structure      conditions that must stay true of the tree
 //! ```
 //!
 //! Not here: the queue of checks, and the comparison of a run with the table `[test]`, which projects have, too (`tools/tester`); random systems and measurements

@@ -22,7 +22,7 @@ use crate::{
     stream, structure, target, times, turns, vision,
 };
 
-/// Which checks are listed.
+/// The choice of the checks that are listed.
 #[derive(Clone, Debug, Default)]
 pub struct Choice {
     /// Checks on this board in place of all others.
@@ -191,7 +191,7 @@ fn on_target(
 ) -> Result<()> {
     let workspace = context.on(board, board);
     let elsewhere = elsewhere(&workspace, choice)?;
-    // Those with the usual kernel, and those whose kernel checks its invariants.
+    // Those with the usual kernel, and those with a kernel that checks its invariants.
     let mut found: [Vec<target::Case>; 2] = [Vec::new(), Vec::new()];
     for path in manifests(&workspace.root.join("tests/target"))? {
         let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
@@ -247,7 +247,7 @@ fn of_board(board: &str) -> Variant {
     Variant { board: Some(board.to_owned()), ..Variant::default() }
 }
 
-/// A manifest that its board refuses because of what it lacks, or that cannot be read.
+/// A manifest that its board refuses because of a missing part, or that cannot be read.
 fn unreadable(name: String, error: &anyhow::Error) -> Case {
     match lacks(error) {
         Some(why) => Case::skipped(name, Kind::Det, why),
@@ -258,7 +258,7 @@ fn unreadable(name: String, error: &anyhow::Error) -> Case {
     }
 }
 
-/// The programs of these systems; all kernels of a board are the same, whatever is asked for.
+/// The programs of these systems; all kernels of a board are the same, with any features.
 fn group<'a>(
     workspace: &Workspace,
     kernel: Kernel,
@@ -302,7 +302,7 @@ fn build(builds: &mut Builds, group: &Arc<Group>, systems: usize) {
     }
 }
 
-/// Systems whose golden traces are compared.
+/// Systems with golden traces that are compared.
 fn golden(
     context: &Arc<Context>,
     board: &str,
@@ -421,7 +421,7 @@ pub fn manifests(folder: &Path) -> Result<Vec<PathBuf>> {
 
 //--- Checks that run systems of their own
 
-/// A check that says what is wrong.
+/// A check that returns faults.
 type OwnCheck = fn(&Workspace) -> Result<Vec<String>>;
 
 /// Checks on the usual board.

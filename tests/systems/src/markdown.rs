@@ -48,7 +48,7 @@ impl<'a> Page<'a> {
         self.events.iter().filter_map(wanted).collect()
     }
 
-    /// What a browser shows of it, without head and body.
+    /// The page as a browser shows it, without head and body.
     pub fn html(&self) -> String {
         let mut text = String::new();
         html::push_html(&mut text, self.events.iter().cloned());

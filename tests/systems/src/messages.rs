@@ -28,7 +28,7 @@ fn alone(program: &str) -> String {
     )
 }
 
-/// Messages come back as they were said, with their lines; what is not as it should be.
+/// Messages come back as they were said, with their lines. Returns the faults.
 pub fn check_messages(workspace: &Workspace) -> Result<Vec<String>> {
     let source = "userland/apps/src/bin/talker.rs";
     let text = std::fs::read_to_string(workspace.root.join(source)).context(source)?;
@@ -52,7 +52,7 @@ pub fn check_messages(workspace: &Workspace) -> Result<Vec<String>> {
 /// The name of the check of messages by `defmt`.
 pub const DEFMT: &str = "what tasks say by the crate `defmt` is in the trace";
 
-/// What it says: in which line of its source, and with which level.
+/// The messages: their places in the source, their texts, and their levels.
 const SPOKEN: [(&str, &str, &str); 11] = [
     ("beside", "INFO ", "beside log"),
     ("begins", "INFO ", "begins"),
@@ -73,7 +73,7 @@ const SPOKEN: [(&str, &str, &str); 11] = [
 ];
 
 /// Messages by `defmt` come back as they were said, with their lines, by the program's own table only, and take fewer instructions than
-/// those of `log`; what is not as it should be.
+/// those of `log`. Returns the faults.
 pub fn check_defmt(workspace: &Workspace) -> Result<Vec<String>> {
     let source = "userland/speaker/src/main.rs";
     let text = std::fs::read_to_string(workspace.root.join(source)).context(source)?;
@@ -137,7 +137,7 @@ const DRAWN_BY: &str = "<!-- drawn by: cargo xtask ";
 /// After it a command says which file it draws.
 const DRAWS: &str = "--svg";
 
-/// Each picture is what its command in the page draws, twice; what is wrong.
+/// Each picture is the one that its command in the page draws, twice. Returns the faults.
 pub fn check_pictures(root: &Path) -> Result<Vec<String>> {
     let page = std::fs::read_to_string(root.join(PAGE)).context(PAGE)?;
     let commands: Vec<&str> = page.split(DRAWN_BY).skip(1).filter_map(|rest| rest.split(" -->").next()).collect();
@@ -168,7 +168,7 @@ pub fn check_pictures(root: &Path) -> Result<Vec<String>> {
 /// The name of the check.
 pub const PAGE_CHECK: &str = "the page of a trace, in a browser";
 
-/// The page of a simulated demo in a browser: it reads all slices, finds a job, and says so of one that is not there; what is wrong.
+/// The page of a simulated demo in a browser: it reads all slices, finds a job, and says so of one that is not there. Returns the faults.
 pub fn check_page(root: &Path, browser: &str) -> Result<Vec<String>> {
     let manifest = system::read_manifest(root, Path::new(demo::MANIFEST))?;
     let report = fusee_simulator::simulate(&manifest, None, 300_000_000)?;

@@ -9,7 +9,7 @@ use fusee_host::project::Project;
 pub const CHECK: &str = "GPU kernels of a project outside the repository";
 
 /// # Errors
-/// What could not be tried.
+/// A step that could not be tried.
 pub fn check(fusee: &Project) -> Result<Vec<String>> {
     let folder = fusee.target.join("outside-kernels/vision");
     if folder.exists() {
@@ -64,7 +64,7 @@ pub fn check(fusee: &Project) -> Result<Vec<String>> {
     write("my-kernels/src/lib.rs", minimum)?;
     expect("changed", &line(MINIMUM))?;
     if problems.is_empty() {
-        // Half a gigabyte, which nobody looks at.
+        // Half a gigabyte, which is not looked at.
         std::fs::remove_dir_all(fusee.target.join("outside-kernels"))?;
     }
     Ok(problems)
@@ -73,7 +73,7 @@ pub fn check(fusee: &Project) -> Result<Vec<String>> {
 const MINIMUM: usize = 0;
 const MEDIAN: usize = 4;
 
-/// What the first job prints, if each pixel becomes the one in this place among itself and its neighbours by value.
+/// The output of the first job, if each pixel becomes the one in this place among itself and its neighbours by value.
 fn line(place: usize) -> String {
     let (width, height) = (64_usize, 48_usize);
     let pixel = |x: usize, y: usize| match ((y * width + x) * 31 + 1) % 17 {

@@ -17,10 +17,10 @@ pub const CHECK: &str = "a project outside the repository";
 /// Two packages of the project have a program that is called as one of ours.
 const NAMESAKES: [&str; 2] = ["one", "two"];
 
-/// Makes a project, adds programs whose names are taken, builds and runs it as its owner would, and looks at what it did.
+/// Makes a project, adds programs with names that are taken, builds and runs it as its owner would, and checks the results.
 ///
 /// # Errors
-/// What could not be tried.
+/// A step that could not be tried.
 pub fn check(fusee: &Project) -> Result<Vec<String>> {
     let place = fusee.target.join("outside");
     if place.exists() {
@@ -157,7 +157,7 @@ impl Ran {
         Ok(Ran { status: output.status.code().unwrap_or(-1), printed, said })
     }
 
-    /// What it printed and said.
+    /// Its output and its messages.
     pub fn all(&self) -> String {
         format!("{}{}", self.printed, self.said)
     }
@@ -202,7 +202,7 @@ fn task(name: &str, binary: &str) -> String {
     )
 }
 
-/// The first file in `folder` whose path ends so.
+/// The first file in `folder` with a path that ends so.
 fn find(folder: &Path, end: &str) -> Result<Option<PathBuf>> {
     for entry in std::fs::read_dir(folder).with_context(|| folder.display().to_string())? {
         let path = entry?.path();

@@ -1,9 +1,9 @@
-//! Commands that pages show do what the pages say they do.
+//! Commands on pages have the output that the pages show.
 //!
-//! A block fenced as `console` holds commands, `$ cargo xtask ...`, each followed by what it prints. Printed lines
+//! A block fenced as `console` holds commands, `$ cargo xtask ...`, each followed by its output. Printed lines
 //! must come in this order; `...` stands for any number of lines. Numbers with a unit of time or three digits after the point may differ, and so may
 //! a whole (`7 of 7`), because they change with the compiler; all else is compared as printed. A command may fail if an `error:` line is
-//! shown. Before it `cp`, `mkdir` and `sed` of the same page are run, and what is new after them in the sources is removed in the end. Other
+//! shown. Before it `cp`, `mkdir` and `sed` of the same page are run, and files that are new after them in the sources are removed in the end. Other
 //! commands, and `cargo xtask test` itself, are not run. Only some pages are looked at.
 
 use std::path::{Path, PathBuf};
@@ -33,12 +33,12 @@ const PAGES: [&str; 12] = [
     "userland/demo/README.md",
 ];
 
-/// One command of a page, and what follows it there.
+/// One command of a page, and the lines that follow it there.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Example {
     /// The page.
     pub page: &'static str,
-    /// What is done before, all of it for the page's later commands, too.
+    /// Commands to be run before, all of them for the page's later commands, too.
     pub before: Vec<String>,
     /// The command.
     pub command: String,
@@ -56,7 +56,7 @@ pub fn examples(root: &Path) -> Result<Vec<Example>> {
     Ok(all)
 }
 
-/// Runs one command; what it does not print.
+/// Runs one command. Returns the lines that it does not print.
 pub fn check(fusee: &Project, kept: &Path, example: &Example) -> Result<Vec<String>> {
     let root = &fusee.root;
     let mut copies = Copies::default();
@@ -133,7 +133,7 @@ fn parse(page: &'static str, text: &str) -> Vec<Example> {
 
 /// The first expected line that is not printed where it should be.
 fn missing(expected: &[String], printed: &str) -> Option<String> {
-    // What had to be built is nothing to compare.
+    // Lines about builds are nothing to compare.
     let is_building = |line: &&str| line.split(' ').next() == Some(BUILDING);
     let printed: Vec<String> = printed.lines().filter(|line| !is_building(line)).map(normal).collect();
     let mut rest = &printed[..];
@@ -157,7 +157,7 @@ fn missing(expected: &[String], printed: &str) -> Option<String> {
     None
 }
 
-/// A line without what may differ: runs of blanks and rules, numbers that have a unit of time, wholes, and which of a task's
+/// A line without parts that may differ: runs of blanks and rules, numbers that have a unit of time, wholes, and which of a task's
 /// jobs is meant (the latest of sixty jobs that are late by much the same is another one when times differ by a microsecond).
 /// Another job waited for another one of tasks that are alike, as `hog3` and `hog5`, and for its `done.hog5`: in a line about a
 /// job the numbers at the ends of quoted names may differ, too.

@@ -30,7 +30,7 @@ pub fn packed(image: &[u8]) -> Result<usize> {
     image.windows(8).rposition(|bytes| bytes == MAGIC.to_le_bytes()).context("no packed system")
 }
 
-/// The kernel refuses a packed system that is not what was packed, and says so, whichever bit is another.
+/// The kernel refuses a packed system that is not the one that was packed, and says so, with any bit changed.
 pub fn check_damaged(workspace: &Workspace) -> Result<Vec<String>> {
     let text = "[system]\nname = \"damaged\"\nboard = \"virt\"\ncpus = 1\n[tasks.one]\nscript = [\"burn 1us\", \"shutdown\"]\nperiod = \"10ms\"\n\
                 budget = \"1ms\"\nhandles = { system = \"system: shutdown\" }\n";

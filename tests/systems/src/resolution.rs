@@ -1,4 +1,4 @@
-//! Each call of cargo resolves to the same features, whatever package it names: otherwise crates are compiled anew for the tests.
+//! Each call of cargo resolves to the same features, for any package: otherwise crates are compiled anew for the tests.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use crate::context::Context;
 /// The name of the check.
 pub const CHECK: &str = "cargo resolves to the same features, whatever it is asked for";
 
-/// Packages whose programs are built by themselves.
+/// Packages with programs that are built by themselves.
 const ALONE: [&str; 3] = ["fusee-tool", "demo-judge", "fusee-research"];
 
 /// The features of each crate in each of its builds.

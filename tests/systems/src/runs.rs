@@ -19,7 +19,7 @@ use crate::command::as_tool;
 /// Name of the check.
 pub const CHECK: &str = "runs that are long, at once or ended from outside are what is said of them";
 
-/// A hard task misses in the first 50 ms; what tells of that is overwritten after some 3 s.
+/// A hard task misses in the first 50 ms; the records of that are overwritten after some 3 s.
 const FORGETS: &str = r#"
 policy = "FP"
 admission = "warn"
@@ -115,7 +115,7 @@ pub struct Here {
     folder: PathBuf,
 }
 
-/// How a command ended, and what it printed.
+/// The end of a command, and its output.
 struct Ended {
     code: Option<i32>,
     text: String,
@@ -194,7 +194,7 @@ impl Here {
         serde_json::from_slice(&output.stdout).with_context(|| format!("{arguments:?} prints no JSON: {said}"))
     }
 
-    /// A run whose first records are overwritten is judged as its simulation is, of which all is seen, at each level of the trace.
+    /// A run with its first records overwritten is judged as its simulation is, of which all is seen, at each level of the trace.
     fn long(&self, text: &str) -> Result<Vec<String>> {
         let mut problems = Vec::new();
         let path = self.manifest("long", text)?;
@@ -240,7 +240,7 @@ impl Here {
         Ok(if is_right { Vec::new() } else { vec![format!("`brake` takes a millisecond: {}", shown.text)] })
     }
 
-    /// Runs that are ended say so, and what there is; none is shown for another.
+    /// Runs that are ended say so, and which records there are; none is shown for another.
     fn ended(&self) -> Result<Vec<String>> {
         let mut problems = Vec::new();
         let path = self.manifest("quiet", QUIET)?;
@@ -265,7 +265,7 @@ impl Here {
         Ok(problems)
     }
 
-    /// A run that cannot begin, and output that nobody takes, are errors of their own.
+    /// A run that cannot begin, and output that is not taken, are errors of their own.
     fn refused(&self) -> Result<Vec<String>> {
         let mut problems = Vec::new();
         let path = self.manifest("refused", EDITED)?;

@@ -1,4 +1,4 @@
-//! The published schemas of what `--json` prints.
+//! The published schemas of the output with `--json`.
 
 use std::path::Path;
 

@@ -1,7 +1,7 @@
 //! Pictures of a screen that tests expect.
 //!
-//! What a test wants is computed here, on the host: the scenes that its tasks draw are drawn by the crate `embedded-graphics` into memory of its own, and put
-//! where the windows are. Nothing of the tasks' canvas, the server or the emulator is used for that.
+//! The expected pictures are computed here, on the host: the scenes that its tasks draw are drawn by the crate `embedded-graphics` into memory of its
+//! own, and put where the windows are. Nothing of the tasks' canvas, the server or the emulator is used for that.
 
 use anyhow::{Context, Result, anyhow, ensure};
 use embedded_graphics::framebuffer::{Framebuffer, buffer_size};
@@ -17,7 +17,7 @@ use fusee_host::screen::STANDS;
 #[path = "../../../userland/apps/src/scenes.rs"]
 mod scenes;
 
-/// What a screen should show, by the name that `screenshot` of a `[test]` has.
+/// A check of a screen, by the name that `screenshot` of a `[test]` has.
 type Check = fn(&Picture) -> Result<()>;
 
 const CHECKS: [(&str, Check); 4] = [
@@ -27,7 +27,7 @@ const CHECKS: [(&str, Check); 4] = [
     ("grey scene, a plain window", plain_beside_grey),
 ];
 
-/// What is wrong with what a screen showed.
+/// The faults of a picture of a screen.
 pub fn problems(name: &str, seen: Option<&Result<Picture>>) -> Vec<String> {
     let Some((_, check)) = CHECKS.iter().find(|(known, _)| *known == name) else {
         let names: Vec<&str> = CHECKS.iter().map(|(name, _)| *name).collect();

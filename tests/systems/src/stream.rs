@@ -12,7 +12,7 @@ use fusee_views::stream::Stream;
 /// The name of the check.
 pub const CHECK: &str = "the trace that a task sends over a second serial port is the one in memory";
 
-/// What is added to the demo: a task that sends the trace. It is an example in `docs/trace.md`, too.
+/// The addition to the demo: a task that sends the trace. It is an example in `docs/trace.md`, too.
 const SENDER: &str = include_str!("../../../drivers/stream/stream.toml");
 
 /// Bytes in a job of the example, which are enough for all of the demo.
@@ -23,7 +23,7 @@ const QUARTER: &str = "bytes = 128";
 /// Its budget.
 const BUDGET: &str = "budget = \"100us\"";
 
-/// Runs the demo with a task that sends its trace, and compares; what is wrong.
+/// Runs the demo with a task that sends its trace, and compares. Returns the faults.
 pub fn check(workspace: &Workspace) -> Result<Vec<String>> {
     let text = std::fs::read_to_string(workspace.root.join(demo::MANIFEST)).context(demo::MANIFEST)?;
     let text = text.replace("name = \"demo\"", "name = \"streamed\"") + SENDER;
@@ -61,7 +61,7 @@ pub fn check(workspace: &Workspace) -> Result<Vec<String>> {
     Ok(problems)
 }
 
-/// Where what was sent is not what is in memory, or what is missing is not what is counted.
+/// The records that differ between stream and memory, and counts that differ from the missing records.
 fn differences(kept: &Trace, stream: &Stream) -> Vec<String> {
     let mut differences = Vec::new();
     if kept.lost > 0 || stream.spoilt > 0 {

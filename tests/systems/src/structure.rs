@@ -1,4 +1,4 @@
-//! What must stay true of the tree and of the kernel's size, checked like a test.
+//! Conditions that must stay true of the tree and of the kernel's size, checked like a test.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use anyhow::{Context, Result, ensure};
 use fusee_host::meter;
 use fusee_host::project::cargo;
 
-/// Crates that must forbid `unsafe`: policy, the kernel's core, the device model, and what writes to disks.
+/// Crates that must forbid `unsafe`: policy, the kernel's core, the device model, and programs that write to disks.
 const SAFE: [&str; 20] = [
     "kernel/abi",
     "kernel/core",
@@ -49,7 +49,7 @@ const UNSAFE: [&str; 12] = [
     "tools/profiler/src/interface.rs",
 ];
 
-/// Checks the sources under `root`; what does not hold.
+/// Checks the sources under `root`. Returns the broken conditions.
 pub fn sources(root: &Path) -> Result<Vec<String>> {
     let mut problems = Vec::new();
     for folder in SAFE {
@@ -67,10 +67,10 @@ pub fn sources(root: &Path) -> Result<Vec<String>> {
             let text = std::fs::read_to_string(&path)?;
             for (number, line) in text.lines().enumerate() {
                 let code = line.split("//").next().unwrap_or("");
-                // What stands between quotes is no code.
+                // Text between quotes is no code.
                 let mut words = code.split('"').step_by(2).flat_map(str::split_whitespace);
                 let bare = words.any(|word| word == "unsafe" || word.starts_with("unsafe{"));
-                // The entry macro expands in a task, whose own code forbids `unsafe` otherwise.
+                // The entry macro expands in a task, and the task's own code forbids `unsafe` otherwise.
                 if bare && name != "userland/fusee/src/lib.rs" {
                     problems.push(format!("{name}:{}: unsafe code where none may be", number + 1));
                 }
@@ -154,14 +154,15 @@ fn floors(sources: &[Module]) -> Vec<String> {
     problems
 }
 
-//--- What a user's project compiles
+// --- The sources that a user's project compiles
 
 /// The name of the check.
 pub const LINES: &str = "a user's project compiles few lines of tools";
 /// Lines that it may compile. What few users need is a program of its own, built when it is first asked for.
 const MOST_LINES: usize = 31_300;
 
-/// Counts the lines of `tools` that a project outside the repository compiles before it runs a system, without tests: the sum in words, and what is wrong.
+/// Counts the lines of `tools` that a project outside the repository compiles before it runs a system, without tests: the sum in words, and the
+/// faults.
 ///
 /// # Errors
 /// Cargo cannot read the workspace, or a file cannot be read.
@@ -193,7 +194,7 @@ pub fn lines(root: &Path) -> Result<(String, Vec<String>)> {
     Ok((words, problem.into_iter().collect()))
 }
 
-/// What stands before a module of tests.
+/// The line before a module of tests.
 const TEST: &str = "#[cfg(test)]";
 
 /// The modules of a file that are compiled for tests only and are files of their own.
@@ -205,7 +206,7 @@ fn test_modules(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The number of lines of a file without what is compiled for tests only.
+/// The number of lines of a file without those compiled for tests only.
 fn compiled(text: &str) -> usize {
     let mut lines = text.lines();
     let mut count = 0;
@@ -245,7 +246,7 @@ fn methods(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The names that follow `before` in a line, and what follows each.
+/// The names that follow `before` in a line, and the rest of the line after each.
 fn named<'a>(line: &'a str, before: &str) -> impl Iterator<Item = (&'a str, &'a str)> {
     let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let places = line.match_indices(before).filter(move |(at, _)| !line[..*at].ends_with(is_word));

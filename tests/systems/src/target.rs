@@ -1,4 +1,4 @@
-//! Systems of `tests/target` in QEMU, and what each manifest expects of its run.
+//! Systems of `tests/target` in QEMU, and the expectations of each manifest.
 
 use anyhow::{Context, Result};
 use fusee_host::build::Programs;
@@ -21,7 +21,7 @@ pub struct Case {
     pub profile: Profile,
 }
 
-/// Runs one system, twice if `again` and if it is repeatable; what it did differently from what is expected.
+/// Runs one system, twice if `again` and if it is repeatable. Returns the differences from the expectations.
 ///
 /// # Errors
 /// The system cannot be built or run.

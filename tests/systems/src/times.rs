@@ -13,7 +13,7 @@ use fusee_host::report;
 use crate::case::Kind;
 use crate::queue::Done;
 
-/// Seconds of CPU that checks took when they were last recorded: the order of the queue, and what growth is measured from.
+/// Seconds of CPU that checks took when they were last recorded: the order of the queue, and the base for growth.
 pub const FILE: &str = "tests/systems/times.toml";
 /// Checks in the table.
 const LONGEST: usize = 20;

@@ -48,7 +48,7 @@ budget = "1ms"
 handles = { system = "system: shutdown" }
 "#;
 
-/// Watches the turns of a run of it: what is not as it should be.
+/// Watches the turns of a run of it. Returns the faults.
 pub fn check(workspace: &Workspace) -> Result<Vec<String>> {
     let manifest = Manifest::parse(Path::new("turns.toml"), CROWDED)?;
     let programs = workspace.builder().programs(&[&manifest.system])?;
@@ -74,7 +74,7 @@ pub fn check(workspace: &Workspace) -> Result<Vec<String>> {
     if late.is_empty() {
         problems.push("no job is late".to_owned());
     }
-    // The job computes for 50 us, or less if a turn falls into that, which it is charged, too: whatever else it was charged are turns, up to the kernel's own
+    // The job computes for 50 us, or less if a turn falls into that, which it is charged, too: all other charges are turns, up to the kernel's own
     // paths.
     for job in late {
         let of = |wanted: &dyn Fn(&[Step]) -> bool| -> u64 {

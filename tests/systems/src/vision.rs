@@ -16,7 +16,7 @@ pub const CHECK: &str =
     "stabilised video: every frame is the host's, and none is later than is proved; without management some are";
 const MANIFEST: &str = "userland/vision/stabilise.toml";
 
-/// Runs it twice, exact, and once without management; what is not as it should be.
+/// Runs it twice, exact, and once without management. Returns the faults.
 pub fn check(workspace: &Workspace) -> Result<Vec<String>> {
     let image = workspace.image(Path::new(MANIFEST), Profile::Det, false)?;
     let once = || system::run(workspace, &image, &RunOptions::quiet(600));

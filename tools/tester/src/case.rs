@@ -1,13 +1,13 @@
-//! One check: its name, what it needs of the host, and how it runs.
+//! One check: its name, its needs of the host, and how it runs.
 
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 
-/// What a check found.
+/// The findings of a check.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Found {
-    /// What a reader may want to know of a check that passed: counts, bounds, what a budget left out.
+    /// The facts that a reader may want to know of a check that passed: counts, bounds, cases that a budget left out.
     pub words: Option<String>,
     /// Problems; none if the check passed.
     pub problems: Vec<String>,
@@ -35,7 +35,7 @@ impl From<Vec<String>> for Found {
     }
 }
 
-/// What sort of check it is; times are summed by sort.
+/// The sort of the check; times are summed by sort.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub enum Kind {
     /// Programs for the target are built.
@@ -44,7 +44,7 @@ pub enum Kind {
     Lint,
     /// Tests on the host.
     Host,
-    /// Models whose every interleaving is explored.
+    /// Models with all their interleavings explored.
     Model,
     /// Random systems, and experiments.
     Campaign,
@@ -96,7 +96,7 @@ pub struct Case {
     pub name: String,
     /// Its sort.
     pub kind: Kind,
-    /// What it needs of the host.
+    /// Its needs of the host.
     pub needs: Needs,
     /// When it is begun: checks of a lower stage come first, and within a stage those that take longest.
     pub stage: u8,
@@ -118,7 +118,7 @@ impl Case {
         Case { name: name.into(), kind, needs: Needs::Core, stage, why: None, body: Box::new(body) }
     }
 
-    /// A check that says what is wrong.
+    /// A check that returns faults.
     pub fn of(
         name: impl Into<String>,
         kind: Kind,
@@ -127,7 +127,7 @@ impl Case {
         Case::new(name, kind, move || body().map(Found::from))
     }
 
-    /// The check, after which nothing is left in `folder` if all was well: what all checks together keep is most of a gigabyte.
+    /// The check, after which nothing is left in `folder` if all was well: the files of all checks together are most of a gigabyte.
     #[must_use]
     pub fn tidied(self, folder: PathBuf) -> Self {
         let Case { body, .. } = self;

@@ -1,4 +1,4 @@
-//! One queue of all checks: it keeps all cores of the host busy, and the runner `libtest-mimic` shows what came out.
+//! One queue of all checks: it keeps all cores of the host busy, and the runner `libtest-mimic` shows the results.
 //!
 //! # Invariants
 //!
@@ -26,7 +26,7 @@ pub struct Done {
     pub name: String,
     /// Its sort.
     pub kind: Kind,
-    /// What it found.
+    /// Its findings.
     pub found: Found,
     /// From the beginning of the queue to its own, waiting for cores included.
     pub began: Duration,
@@ -90,7 +90,7 @@ fn sort(cases: &mut [Case], seconds: &BTreeMap<String, f64>) {
     });
 }
 
-/// Runs the checks that the runner's arguments ask for: what came out, and whether all is well.
+/// Runs the checks that the runner's arguments ask for: the results, and whether all is well.
 pub fn run(
     mut cases: Vec<Case>,
     arguments: &libtest_mimic::Arguments,
@@ -199,7 +199,7 @@ pub fn write_junit(path: &Path, name: &str, all: &[Done]) -> Result<()> {
     fusee_host::system::write(path, junit(name, all)?.as_bytes())
 }
 
-/// What is said of a filter that matches no name.
+/// The message for a filter that matches no name.
 pub fn no_match(filter: &str, names: &[String]) -> String {
     let mut nearest: Vec<&str> = names.iter().map(String::as_str).collect();
     // A filter is a part of a name, so it is compared with the most similar words of it.

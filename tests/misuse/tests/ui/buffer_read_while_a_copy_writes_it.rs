@@ -1,4 +1,4 @@
-//! What a copy brings is read after the copy has been waited for.
+//! A copy's result is read after the copy has been waited for.
 
 use fusee::gpu::{Buffer, Context, Local, Work};
 use fusee::EngineGuard;

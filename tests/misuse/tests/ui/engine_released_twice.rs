@@ -1,4 +1,4 @@
-//! What was given back is not there to be given back.
+//! An engine that was given back is not there to be given back.
 
 use fusee::EngineGuard;
 

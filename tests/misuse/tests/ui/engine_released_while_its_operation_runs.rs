@@ -1,4 +1,4 @@
-//! An engine is held until what was submitted to it has been waited for.
+//! An engine is held until its submitted operations have been waited for.
 
 use fusee::gpu::{Context, Operation};
 use fusee::EngineGuard;

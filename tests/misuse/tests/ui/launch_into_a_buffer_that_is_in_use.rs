@@ -1,4 +1,4 @@
-//! What an operation under way writes is nobody else's.
+//! A buffer that an operation under way writes belongs to no other.
 
 use fusee::gpu::compute::{self, Input, Kernel, Output};
 use fusee::gpu::{Buffer, Local, Work};

@@ -1,4 +1,4 @@
-//! What a kernel writes is borrowed mutably.
+//! A buffer that a kernel writes is borrowed mutably.
 
 use fusee::gpu::compute::{self, Input, Kernel, Output};
 use fusee::gpu::{Buffer, Local, Work};

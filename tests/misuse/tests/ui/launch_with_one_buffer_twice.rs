@@ -1,4 +1,4 @@
-//! What a kernel writes is none of its other views.
+//! A buffer that a kernel writes is none of its other views.
 
 use fusee::gpu::compute::{self, Input, Kernel, Output};
 use fusee::gpu::{Buffer, Local, Work};

@@ -1,4 +1,4 @@
-//! Who drops an operation does not learn whether it failed.
+//! A task that drops an operation does not learn whether it failed.
 #![deny(unused_must_use)]
 
 use fusee::gpu::Pending;

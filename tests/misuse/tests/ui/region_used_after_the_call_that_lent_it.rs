@@ -1,4 +1,4 @@
-//! What was lent with a call is gone with the reply.
+//! A region that was lent with a call is gone with the reply.
 
 use fusee::{Instant, Place, Server};
 

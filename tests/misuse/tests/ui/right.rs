@@ -1,4 +1,4 @@
-//! What tasks may do: each function is named like the mistake that it does not make.
+//! The right use of the interface: each function is named like the mistake that it does not make.
 #![deny(unused_must_use)]
 #![allow(dead_code)]
 
@@ -38,12 +38,12 @@ fn launch_without_a_buffer(picture: &Buffer<Local>, negative: &mut Buffer<Local>
     drop(Work::launch(Negative { pixels: 64 }, (picture, negative)));
 }
 
-/// What a kernel writes is borrowed mutably.
+/// A buffer that a kernel writes is borrowed mutably.
 fn launch_that_writes_what_it_may_read(picture: &Buffer<Local>, negative: &mut Buffer<Local>) {
     drop(Work::launch(Negative { pixels: 64 }, (picture, negative)));
 }
 
-/// What a kernel writes is none of its other views.
+/// A buffer that a kernel writes is none of its other views.
 fn launch_with_one_buffer_twice(picture: &mut Buffer<Local>) {
     let mut negative = picture.split_off(64);
     drop(Work::launch(Negative { pixels: 64 }, (&*picture, &mut negative)));
@@ -54,7 +54,7 @@ fn launch_with_an_argument_of_another_type(picture: &Buffer<Local>, negative: &m
     drop(Work::launch(Negative { pixels: 64_u32 }, (picture, negative)));
 }
 
-/// What an operation under way writes is nobody else's.
+/// A buffer that an operation under way writes belongs to no other.
 fn launch_into_a_buffer_that_is_in_use(picture: &Buffer<Local>, negative: &mut Buffer<Local>) {
     let first = Work::launch(Negative { pixels: 64 }, (picture, &mut *negative));
     drop(first);
@@ -68,7 +68,7 @@ fn engine_used_after_its_release(context: &Context, guard: EngineGuard<'_>) {
     let _ = guard.release();
 }
 
-/// What was given back is not there to be given back.
+/// An engine that was given back is not there to be given back.
 fn engine_released_twice(guard: EngineGuard<'_>) {
     let _ = guard.release();
 }
@@ -93,7 +93,7 @@ fn token_given_back_before_its_engine(token: Token<'_>, engine: &Engine) {
     drop(token);
 }
 
-/// Who asks for a token and lets it go has not got it.
+/// A task that asks for a token and lets it go has not got it.
 fn token_dropped_at_once(pool: &mut Pool) {
     if let Ok(token) = pool.acquire(Instant::NEVER) {
         drop(token);
@@ -107,7 +107,7 @@ fn work_submitted_to_an_engine_that_is_not_held(context: &Context, engine: &Engi
     }
 }
 
-/// An engine is held until what was submitted to it has been waited for.
+/// An engine is held until its submitted operations have been waited for.
 fn engine_released_while_its_operation_runs(context: &Context, guard: EngineGuard<'_>) {
     let burn = context.submit(&guard, Operation::Burn { time: 1 });
     drop(burn);
@@ -124,7 +124,7 @@ fn work_that_is_not_submitted(context: &Context, guard: &EngineGuard<'_>, source
     let _ = context.submit(guard, Work::copy_in(source, destination));
 }
 
-/// Who drops an operation does not learn whether it failed.
+/// A task that drops an operation does not learn whether it failed.
 fn operation_that_nobody_waits_for(operation: fn() -> Pending<'static>) {
     let _ = operation().wait();
 }
@@ -137,7 +137,7 @@ fn buffer_written_while_a_copy_reads_it(context: &Context, guard: &EngineGuard<'
     source.write_u32(0, 1);
 }
 
-/// What a copy brings is read after the copy has been waited for.
+/// A copy's result is read after the copy has been waited for.
 fn buffer_read_while_a_copy_writes_it(context: &Context, guard: &EngineGuard<'_>, source: &Buffer<Local>, destination: &mut Buffer) {
     let copy = context.submit(guard, Work::copy_out(source, destination));
     drop(copy);
@@ -178,7 +178,7 @@ fn engine_given_in_a_message(endpoint: &Endpoint, other: &Endpoint) {
     let _ = endpoint.call_with([0; 6], other, Rights::ALL, Instant::NEVER);
 }
 
-/// What was lent with a call is gone with the reply.
+/// A region that was lent with a call is gone with the reply.
 fn region_used_after_the_call_that_lent_it(server: &mut Server, place: &Place) -> Option<()> {
     let request = server.receive(Instant::NEVER).ok()?;
     let word = request.lent(place)?.read_u64(0);

@@ -1,4 +1,4 @@
-//! Who asks for a token and lets it go has not got it.
+//! A task that asks for a token and lets it go has not got it.
 #![deny(unused_must_use)]
 
 use fusee::{Instant, Pool, Token};

@@ -1,7 +1,7 @@
 //! Systems that make traps as long as they can be: each is about one queue or chain, and comes in two sizes.
 //!
 //! The tasks are those of `apps/bench-worst`: they wait at one place until one instant, on budgets that run dry meanwhile.
-//! What they do is random, but the same each time.
+//! Their calls are random, but repeat each time.
 
 use std::fmt::Write;
 
@@ -12,7 +12,7 @@ use fusee_kernel_core::limits::{
 
 /// Systems of one kind.
 pub struct Family {
-    /// What there are many of.
+    /// The objects of which there are many.
     pub name: &'static str,
     /// How many there may be.
     pub limit: usize,
@@ -51,7 +51,7 @@ pub const FAMILIES: [Family; 8] = [
 
 /// Systems in which more share a pool or a group, or a pool is advised.
 pub fn crowded() -> Vec<String> {
-    // An advised pool that nobody uses makes the kernel the same as of the others.
+    // An advised pool that is not used makes the kernel the one of the others.
     let mut all = vec![groupers(USERS_PER_GROUP) + "[pools.idle]\nreplicas = 1\nadvice = \"random\"\n"];
     for advice in ["affinity", "random"] {
         for limit in ["\"r2dglp\"", "\"unlimited\""] {
@@ -117,7 +117,7 @@ fn modest(number: usize) -> String {
     frugal(number, FEW)
 }
 
-/// The same with another budget, in microseconds.
+/// A task as above with another budget, in microseconds.
 fn frugal(number: usize, budget: u64) -> String {
     match number % 3 {
         0 => "class = \"background\"".to_owned(),
@@ -135,7 +135,7 @@ fn grid(work: u64) -> String {
 
 //--- Systems
 
-/// `count` callers of one endpoint, all of whom give up at the same instant.
+/// `count` callers of one endpoint, which all give up at one instant.
 fn callers(count: usize) -> String {
     let mut draft = Draft::new(&format!("callers-{count}"), 1, 40, &[]);
     draft.task("server", 2, "", &grid(60_000), "serves = \"endpoint door: receive\"");
@@ -220,7 +220,7 @@ fn sharers(count: usize) -> String {
     sharing(&format!("sharers-{count}"), count, "")
 }
 
-/// The same; the pools have these `keys`.
+/// Sharers as above; the pools have these `keys`.
 fn sharing(name: &str, count: usize, keys: &str) -> String {
     let victims: Vec<String> = (0..6).map(|number| format!("user{number}")).collect();
     let mut draft = Draft::new(name, CPUS as u32, 40, &victims);
@@ -262,7 +262,7 @@ fn tasks(count: usize) -> String {
     draft.text
 }
 
-/// A task whose table of handles is filled up to `count`, and which has given copies of all of them; both are stopped.
+/// A task with a table of handles that is filled up to `count`, and which has given copies of all of them; both are stopped.
 fn handles(count: usize) -> String {
     let mut draft = Draft::new(&format!("handles-{count}"), 1, 20, &["giver", "keeper", "copier"].map(String::from));
     draft.text.push_str("[notifications.event]\n");

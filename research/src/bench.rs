@@ -42,7 +42,7 @@ pub struct BenchArguments {
 pub const MANIFEST: &str = "tests/bench/bench.toml";
 /// Host seconds after which it is ended, unless told otherwise.
 pub const SECONDS: u64 = 120;
-/// What the kernel costs a task set, for `simulate` and `analyze`.
+/// The kernel's costs for a task set, for `simulate` and `analyze`.
 const OVERHEADS: &str = "tests/bench/overheads.toml";
 /// The recorded figures.
 const FIGURES: &str = "tests/bench/figures.toml";
@@ -54,7 +54,7 @@ const TOLERANCE: i64 = 2;
 #[allow(dead_code, reason = "the tasks use the rest")]
 pub mod rows;
 
-/// One path: seL4 default, seL4 MCS, NOVA; what we must reach, aim for, and dream of. 0: not measured.
+/// One path: seL4 default, seL4 MCS, NOVA; our limit, our aim, and our dream. 0: not measured.
 struct Row([u32; 3], [u32; 3]);
 
 /// In the order of the numbers the bench task logs. The figures are those of `docs/performance.md`.
@@ -96,7 +96,7 @@ const ROWS: [Row; rows::NAMES.len()] = [
     Row([0, 0, 0], [1_500, 1_000, 496]),
 ];
 
-/// Levels of the trace whose costs are measured, beside that of all other figures, which keeps marks.
+/// Levels of the trace with measured costs, beside that of all other figures, which keeps marks.
 const LEVELS: [Level; 2] = [Level::Schedule, Level::Full];
 /// The rows for which.
 const TRACED: [u64; 5] = [rows::NULL, rows::CALL_0, rows::INTERRUPT, rows::SIGNAL, rows::YIELD];
@@ -104,27 +104,27 @@ const TRACED: [u64; 5] = [rows::NULL, rows::CALL_0, rows::INTERRUPT, rows::SIGNA
 /// Sorted samples of each row.
 type Samples = BTreeMap<usize, Vec<u64>>;
 
-/// What runs of the bench systems measured.
+/// The measurements of the bench systems.
 struct Measured {
     samples: Samples,
-    /// The same with floating point on both sides of each path.
+    /// Samples with floating point on both sides of each path.
     floats: Samples,
-    /// The same with kernels that keep more in their traces: by [`LEVELS`].
+    /// Samples of kernels that keep more in their traces: by [`LEVELS`].
     traced: [Samples; LEVELS.len()],
     /// Bytes of the kernel's code and constants, and of its data.
     size: sizes::Sizes,
-    /// The same of a kernel without features.
+    /// Sizes of a kernel without features.
     bare: sizes::Sizes,
-    /// The same of one without `sharing`, and of one without `streams`.
+    /// Sizes of one without `sharing`, and of one without `streams`.
     without_sharing: sizes::Sizes,
     without_streams: sizes::Sizes,
-    /// The same of one with `spatial` besides, which all others do without.
+    /// Sizes of one with `spatial` besides, which all others do without.
     with_spatial: sizes::Sizes,
-    /// What scheduling costs among many tasks.
+    /// The cost of scheduling among many tasks.
     crowd: Costs,
-    /// What clients of devices pay.
+    /// The costs for clients of devices.
     clients: Vec<Client>,
-    /// What the figures depend on: compiler and emulator.
+    /// The dependencies of the figures: compiler and emulator.
     column: String,
     root: PathBuf,
 }
@@ -279,7 +279,7 @@ impl Measured {
         paths.chain(traced).chain(self.crowd.figures()).chain(clients)
     }
 
-    /// What levels of the trace cost.
+    /// The costs of levels of the trace.
     fn level_table(&self) -> String {
         let mut header = vec!["by level of the trace", Level::Marks.name()];
         header.extend(LEVELS.map(Level::name));
@@ -337,7 +337,7 @@ fn recorded(root: &Path) -> Result<toml::Table> {
     }
 }
 
-/// What was recorded for `row` last, by whichever compiler.
+/// The last recorded figure for `row`, by any compiler.
 pub fn recorded_figure(root: &Path, row: &str) -> Result<u64> {
     let recorded = recorded(root)?;
     let mut columns = recorded.values().filter_map(|column| column.as_table()?.get(row)?.as_integer());

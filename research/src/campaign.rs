@@ -7,10 +7,10 @@
 //! # Invariants
 //!
 //! 1. A budget is a number of systems, not a time: a slow host draws the same systems.
-//! 2. A check that draws a budget prints what the budget leaves out ([`Left`]).
+//! 2. A check that draws a budget prints the number that the budget leaves out ([`Left`]).
 //! 3. `tests/campaigns/ran.toml` names runs that came to their end on one commit, without changes of files.
 //!
-//! Not here: what is drawn, and what is wrong with a system (`soundness`, `hostile`, `faults`, `fusee_campaigns`).
+//! Not here: the systems that are drawn, and their faults (`soundness`, `hostile`, `faults`, `fusee_campaigns`).
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};
@@ -56,7 +56,7 @@ pub struct CampaignArguments {
     seeds: u32,
 }
 
-//--- What a campaign is
+// --- Campaigns
 
 /// Random systems of one kind.
 #[derive(Clone, Copy)]
@@ -179,7 +179,7 @@ fn is_changed(root: &Path) -> bool {
 
 //--- Systems that failed
 
-/// Where what campaigns found is kept.
+/// The folder of findings of campaigns.
 const FOLDER: &str = "tests/campaigns";
 /// Systems that failed before, in [`FOLDER`].
 const FAILED: &str = "failed.toml";
@@ -380,7 +380,7 @@ fn run(root: &Path, campaign: &Campaign, arguments: &CampaignArguments) -> Resul
     Ok(is_good)
 }
 
-/// Draws some systems, prints what came out, and keeps those that are wrong.
+/// Draws some systems, prints the results, and keeps those that are wrong.
 fn take(root: &Path, campaign: &Campaign, state: &mut State, draws: Draws) -> Result<()> {
     let outcome = (campaign.draw)(draws)?;
     fusee_host::sayln!("{}", outcome.report.trim_end());
@@ -415,7 +415,7 @@ impl Ran {
 
 /// The page with the table of campaigns.
 pub const PAGE: &str = "docs/campaigns.md";
-/// What stands before the table.
+/// The line before the table.
 const MARK: &str = "<!-- table of: tests/campaigns/ran.toml -->\n";
 
 /// The table of all campaigns.
@@ -433,7 +433,7 @@ fn table(root: &Path) -> Result<String> {
     Ok(text)
 }
 
-/// What the page and the files say that is not so.
+/// The false statements of the page and the files.
 pub fn problems(root: &Path) -> Result<Vec<String>> {
     let table = table(root)?;
     let page = std::fs::read_to_string(root.join(PAGE)).context(PAGE)?;

@@ -1,5 +1,6 @@
-//! What a client pays for using a device, in instructions: for a kick, on boards where no page makes a device look at its doorbells, and for submitting
-//! launches with few and many arguments; what clients without a lock cost those that have it, and their sharer; what another life of a task costs; the end of a node's job; and engines whose device decides by keys.
+//! The costs for a client of a device, in instructions: for a kick, on boards where no page makes a device look at its doorbells, and for submitting
+//! launches with few and many arguments; the costs of clients without a lock for those that have it, and for their sharer; the cost of another life
+//! of a task; the end of a node's job; and engines with a device that decides by keys.
 
 use std::path::Path;
 
@@ -15,11 +16,11 @@ use fusee_host::table::Table;
 
 /// The system that measures.
 const MANIFEST: &str = "tests/bench/client.toml";
-/// The system that measures what clients without a lock cost, and where.
+/// The system that measures the costs of clients without a lock, and its board.
 const SHARING: (&str, &str) = ("tests/bench/sharing.toml", BOARDS[0]);
 /// The system that measures further lives, on the same board.
 const LIVES: &str = "tests/bench/lives.toml";
-/// That of devices behind an SMMU, that of graphs, and that of engines whose device decides by keys.
+/// That of devices behind an SMMU, that of graphs, and that of engines with a device that decides by keys.
 const STREAMS: &str = "tests/bench/streams.toml";
 const GRAPHS: &str = "tests/bench/graph.toml";
 const KEYS: &str = "tests/bench/keys.toml";
@@ -27,7 +28,7 @@ const KEYS: &str = "tests/bench/keys.toml";
 const SECONDS: u64 = 60;
 /// Boards: one with a page that kicks, and two with different controllers that have none.
 const BOARDS: [&str; 3] = ["virt", "raspi3b", "zcu102"];
-/// What the task that measures logs, by its numbers.
+/// The marks of the task that measures, by their numbers.
 const PATHS: [&str; 27] = [
     "null system call",
     "kick by a call",
@@ -61,29 +62,29 @@ const PATHS: [&str; 27] = [
 const OF_SHARING: usize = 5;
 /// and of those that the system of lives does.
 const OF_LIVES: usize = 14;
-/// The same of devices behind an SMMU,
+/// The first of devices behind an SMMU,
 const OF_STREAMS: usize = 17;
 /// and of graphs.
 const OF_GRAPHS: usize = 19;
-/// What these must be at most.
+/// The limits of these.
 const MOST_OF_GRAPHS: [u64; 5] = [1_500, 500, 2_000, 5_500, 2_500];
-/// The first of engines whose device decides,
+/// The first of engines with a device that decides,
 const OF_KEYS: usize = 24;
-/// and what they must be at most.
+/// and their limits.
 const MOST_OF_KEYS: [u64; 3] = [1_500, 1_500, 4_000];
-/// What they must be at most.
+/// The limits of clients without a lock.
 const MOST: [u64; 6] = [1_500, 1_500, 4_000, 700, 1_500, 1_500];
 /// A store by a task that has the lock; one by a client without it, which may take no instruction more.
 const HELD: usize = 11;
 const OPEN: usize = 12;
-/// All clients that an engine can have, and what their pages may take.
+/// All clients that an engine can have, and the limit for their pages.
 const MANY: (usize, u64) = (13, 2_500);
 const NULL: usize = 0;
 const KICK: usize = 1;
 /// Instructions that a kick may take beyond a null system call: a handle is looked up, and a register of the controller written.
 const BEYOND: u64 = 60;
 
-/// What was measured on a board: by path.
+/// The measurements on a board: by path.
 pub struct Client {
     board: &'static str,
     paths: [Option<u64>; PATHS.len()],
@@ -134,7 +135,7 @@ impl Client {
         paths.filter_map(|(name, path)| Some((format!("{name}, {}", self.board), path?)))
     }
 
-    /// What is longer than it must be.
+    /// The paths that are too long.
     pub fn problems(&self) -> impl Iterator<Item = String> {
         let kick = (KICK, self.paths[NULL].map(|null| null + BEYOND));
         let of_sharing = MOST.iter().enumerate().map(|(row, most)| (OF_SHARING + row, Some(*most)));

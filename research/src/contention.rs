@@ -1,7 +1,7 @@
-//! `cargo xtask contention`: what one lock around the kernel costs when all CPUs call at once.
+//! `cargo xtask contention`: the cost of one lock around the kernel when all CPUs call at once.
 //!
 //! Each CPU is a cluster with a client and a server of its own, so nothing but the lock connects them. A client computes for a while and calls,
-//! again and again. Simulated with what the fast path takes in the bench, all of it under the lock; in QEMU's `det` CPUs take turns, so there
+//! again and again. Simulated with the time of the fast path in the bench, all of it under the lock; in QEMU's `det` CPUs take turns, so there
 //! is no contention to see.
 
 use std::path::{Path, PathBuf};
@@ -33,10 +33,10 @@ pub struct ContentionArguments {
 
 /// Virtual nanoseconds of each simulation.
 const SPAN: u64 = 20_000_000;
-/// The row of the bench that says what a call and its reply take.
+/// The row of the bench with the cost of a call and its reply.
 const ROUND_TRIP: &str = "call + reply round trip, 0 words";
 
-/// What all CPUs did.
+/// The work of all CPUs.
 struct Seen {
     /// Calls in all.
     calls: u64,
@@ -85,7 +85,7 @@ const MARGIN: f64 = 50.0;
 /// Pixels of the axes.
 const SIZE: (f64, f64) = (420.0, 240.0);
 
-/// Millions of calls a second against CPUs, for each time between two calls; `most` is what the lock lets through.
+/// Millions of calls a second against CPUs, for each time between two calls; `most` is the limit by the lock.
 fn picture(curves: &[(u64, Vec<(u32, f64)>)], most: f64) -> String {
     let points = || curves.iter().flat_map(|(_, points)| points);
     let last = points().map(|(cpus, _)| *cpus).max().unwrap_or(1).max(2);

@@ -4,7 +4,7 @@
 //! [`REASONS`], or is one too many. Not part of `cargo xtask test`: with counters, the tests take a quarter of an hour. The largest models (`hand_over`) take more, and are left
 //! out.
 //!
-//! Not here: what only runs on a board (`kernel/aarch64`), which systems in QEMU test.
+//! Not here: code that only runs on a board (`kernel/aarch64`), which systems in QEMU test.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -31,11 +31,11 @@ const CODE: &str = "kernel/core/src";
 const REASONS: &str = "tests/coverage.txt";
 /// How many of a hundred lines are run at least.
 const LEAST: usize = 95;
-/// Debian's package of LLVM's tools, the oldest that reads what the compiler writes.
+/// Debian's package of LLVM's tools, the oldest that reads the compiler's files.
 const PACKAGE: &str = "llvm-19";
-/// Where profiles and binaries are, in the folder of what is built.
+/// The folder of profiles and binaries, in the folder of builds.
 const FOLDER: &str = "coverage";
-/// What is run: packages and tests.
+/// The packages and tests that are run.
 const TESTS: [&[&str]; 5] = [
     &["--package", "fusee-kernel-core"],
     &["--package", "fusee-simulator", "--lib", "--test", "all"],
@@ -44,7 +44,7 @@ const TESTS: [&[&str]; 5] = [
     &["--package", "fusee-kernel-core", "--features", "small", "--test", "gates", "--test", "grants"],
 ];
 
-/// Does what is asked for; `false` if a line is not run that nothing explains, or too many are not.
+/// Runs the command; `false` if a line is not run that nothing explains, or too many are not.
 pub fn coverage(arguments: &CoverageArguments, install: bool) -> Result<bool> {
     let workspace = Workspace::open(install)?;
     let tools = Tools::find(install)?;
@@ -99,7 +99,7 @@ fn run(workspace: &Workspace, folder: &Path) -> Result<Vec<String>> {
         let output = command.output()?;
         let said = String::from_utf8_lossy(&output.stderr);
         ensure!(output.status.success(), "{}\n{said}", String::from_utf8_lossy(&output.stdout));
-        // Cargo names what it runs: `Running tests/all/main.rs (target/coverage/debug/deps/all-0123)`.
+        // Cargo names the programs it runs: `Running tests/all/main.rs (target/coverage/debug/deps/all-0123)`.
         let names = said
             .lines()
             .filter(|line| line.trim_start().starts_with("Running "))
@@ -137,7 +137,7 @@ impl Tools {
         })
     }
 
-    /// What was run, as `lcov` has it.
+    /// The lines that were run, as `lcov` has them.
     fn export(&self, root: &Path, folder: &Path, built: &[&str]) -> Result<String> {
         let merged = folder.join("merged.profdata");
         let profiles = folder.join("profiles").read_dir().context("the tests have left no profiles")?;
@@ -198,7 +198,7 @@ impl Reasons {
     }
 }
 
-/// What comes of the comparison.
+/// The result of the comparison.
 struct Found {
     rows: Table,
     unexplained: Vec<String>,

@@ -1,4 +1,4 @@
-//! What scheduling costs among many tasks: systems of 10 to 400 tasks, measured like the other paths.
+//! The cost of scheduling among many tasks: systems of 10 to 400 tasks, measured like the other paths.
 //!
 //! Half of a crowd is ready and waits for a CPU all the time, the other half is released one after the other while
 //! the measurement runs: both queues of the cluster are as long as the system is large.
@@ -21,7 +21,7 @@ const GROWTH_MAX: u64 = 50;
 /// Of each row, which systems measure it: those with so many CPUs.
 const CPUS: [u32; NAMES.len()] = [1, 1, 1, 2, 2];
 
-/// What was measured.
+/// The measurements.
 pub struct Costs {
     /// Medians of each row, by the index of the size.
     medians: [[Option<u64>; SIZES.len()]; NAMES.len()],
@@ -86,7 +86,7 @@ impl Costs {
         )
     }
 
-    /// What is missing, and what grows faster than it may.
+    /// Missing figures, and figures that grow faster than they may.
     pub fn problems(&self) -> Vec<String> {
         let mut problems = Vec::new();
         if self.longest.is_none_or(|longest| longest > LONGEST_PATH) {

@@ -1,4 +1,4 @@
-//! `cargo xtask experiment`: one workload in several arrangements, what each gives, and whether that has the shape it should.
+//! `cargo xtask experiment`: one workload in several arrangements, the results of each, and whether these have the shape they should.
 //!
 //! An experiment is a value, [`Experiment`]: arrangements, quantities, conditions. To add one, write a module beside
 //! [`management`] and name it in [`ALL`]; tables, CSV, pictures and the verdict are the same for all. There are four kinds: systems,
@@ -6,10 +6,10 @@
 //! workload for which a board's kernel has no room ([`graphs`]), and those of processes on an engine of many SMs, in which the
 //! kernel has no part ([`spatial`]).
 //!
-//! # What is not claimed
+//! # Limits of the results
 //!
-//! Caches and buses are not modelled anywhere, and kernel paths take round figures. So what counts is the order of arrangements
-//! and what conditions say, not the last digit. A condition that does not hold stays, with the reason.
+//! Caches and buses are not modelled anywhere, and kernel paths take round figures. So the order of arrangements counts,
+//! and the conditions, not the last digit. A condition that does not hold stays, with the reason.
 
 mod budgets;
 mod chart;
@@ -86,21 +86,21 @@ pub struct ExperimentArguments {
 /// The seed unless another is asked for.
 const SEED: u64 = 1;
 
-//--- What an experiment is
+// --- Experiments
 
 /// One workload in several arrangements.
 pub struct Experiment {
     /// Its name on the command line.
     pub name: &'static str,
-    /// What it is to find out.
+    /// The question that it answers.
     pub question: &'static str,
     /// Virtual nanoseconds of an arrangement, or workloads of each size,
     pub length: u64,
     /// and in `cargo xtask test`.
     pub short: u64,
-    /// What runs.
+    /// The workload.
     pub kind: Kind,
-    /// What must hold of what was measured.
+    /// The conditions on the measurements.
     pub conditions: fn(&Findings) -> Vec<Condition>,
 }
 
@@ -110,15 +110,15 @@ impl Experiment {
     }
 }
 
-/// What runs in an experiment.
+/// The workload of an experiment.
 pub enum Kind {
-    /// Systems that run for so many nanoseconds and then end themselves, and what is measured of each.
+    /// Systems that run for so many nanoseconds and then end themselves, and the measures of each.
     Systems(fn(u64) -> Vec<System>, &'static [Measure]),
-    /// The workload of [`gpusync`], and what is measured of it.
+    /// The workload of [`gpusync`], and its measures.
     Clusters(fn() -> Vec<gpusync::Arrangement>, &'static [gpusync::Measure]),
-    /// The workload of [`graphs`], what is measured of it, and what else is written down.
+    /// The workload of [`graphs`], its measures, and its further files.
     Graphs(fn() -> Vec<graphs::Arrangement>, &'static [graphs::Measure], graphs::Files),
-    /// The workloads of [`spatial`], and what is measured of them.
+    /// The workloads of [`spatial`], and their measures.
     Spatial(fn() -> Vec<spatial::Arrangement>, &'static [spatial::Measure]),
 }
 
@@ -127,7 +127,7 @@ pub enum Kind {
 pub struct Quantity {
     /// Its name, in tables and in conditions.
     pub name: &'static str,
-    /// What it is counted in.
+    /// The unit in which it is counted.
     pub unit: Unit,
     /// Whether the picture shows it.
     pub charted: bool,
@@ -140,7 +140,7 @@ impl Quantity {
     }
 }
 
-/// What a quantity is counted in.
+/// The unit of a quantity.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Unit {
     /// Things.
@@ -190,7 +190,7 @@ impl Unit {
     }
 }
 
-/// What must hold, and whether it does.
+/// A condition, and whether it holds.
 pub struct Condition {
     /// In a sentence.
     pub claim: &'static str,
@@ -223,15 +223,15 @@ impl Condition {
     }
 }
 
-/// What was measured of all arrangements.
+/// The measurements of all arrangements.
 pub struct Findings {
     /// Their names, and each in a sentence.
     pub arrangements: Vec<(&'static str, &'static str)>,
-    /// What was measured.
+    /// The measurements.
     pub quantities: Vec<Quantity>,
     /// Of each arrangement, in the order of the quantities.
     pub values: Vec<Vec<f64>>,
-    /// What else is written down.
+    /// Further files.
     pub further: Vec<Further>,
 }
 
@@ -239,7 +239,7 @@ pub struct Findings {
 pub struct Further {
     /// How its name ends, behind that of the experiment.
     pub name: String,
-    /// What is in it.
+    /// The contents of the file.
     pub text: String,
 }
 
@@ -255,7 +255,7 @@ impl Findings {
 
 //--- Running it
 
-/// Runs an experiment, prints what it found and writes it down; `false` if a condition does not hold, or QEMU disagrees.
+/// Runs an experiment, prints its findings and writes them down; `false` if a condition does not hold, or QEMU disagrees.
 pub fn experiment(arguments: &ExperimentArguments, install: bool) -> Result<bool> {
     if arguments.list {
         let others = [(spatial::ALL, spatial::ALL_QUESTION), (faults::NAME, faults::QUESTION)];
@@ -291,7 +291,7 @@ pub fn experiment(arguments: &ExperimentArguments, install: bool) -> Result<bool
     Ok(is_good)
 }
 
-/// The same, of one experiment.
+/// Runs one experiment.
 fn run(
     chosen: &Experiment,
     arguments: &ExperimentArguments,
@@ -366,7 +366,7 @@ fn run(
     Ok(is_also_good && differences.is_empty() && is_good)
 }
 
-/// Runs an experiment with several seeds, and prints what they have in common.
+/// Runs an experiment with several seeds, and prints their common results.
 fn draws(
     experiment: &Experiment,
     length: u64,
@@ -424,7 +424,7 @@ fn drawn_table(found: &[Findings]) -> String {
     table.to_string()
 }
 
-/// What must hold. In a form of [`spatial`] that has a reason of its own why something does not, that is the reason.
+/// The conditions. In a form of [`spatial`] with a reason of its own why something does not hold, that is the reason.
 fn conditions(experiment: &Experiment, found: &Findings, form: &spatial::Form) -> Vec<Condition> {
     let mut all = (experiment.conditions)(found);
     if let Some(why) = form.reason().filter(|_| experiment.is_spatial()) {
@@ -455,7 +455,7 @@ pub fn check() -> impl Iterator<Item = (String, Vec<String>)> {
     })
 }
 
-/// The name of what [`check_emulated`] runs.
+/// The name of the check by [`check_emulated`].
 pub const EMULATED_CHECK: &str = "experiment budgets, 1 s in QEMU";
 
 /// Runs one arrangement of budgets in QEMU and in the simulator: where they disagree.
@@ -463,7 +463,7 @@ pub fn check_emulated(workspace: &Workspace) -> Result<Vec<String>> {
     Ok(gpusync::emulate(workspace, &[budgets::early()], &[], SEED, 1_000_000_000)?.1)
 }
 
-/// What does not hold though it should; and what does though a reason is given why not.
+/// The conditions that do not hold though they should; and those that hold though a reason is given why not.
 fn surprises(conditions: &[Condition]) -> Vec<String> {
     let surprising = conditions.iter().filter(|condition| condition.holds == condition.why_not.is_some());
     surprising.map(Condition::line).collect()
@@ -487,7 +487,7 @@ fn find(
     }
 }
 
-//--- What is printed and written
+// --- Output
 
 fn table(found: &Findings) -> String {
     let mut header = vec![""];

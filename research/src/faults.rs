@@ -1,6 +1,6 @@
 //! `cargo xtask experiment faults`: the demo, again and again, while drivers, servers and clients of it end at other instants.
 //!
-//! Not here: what is drawn, and how a run is judged (`research/campaigns/src/faults.rs`).
+//! Not here: the faults that are drawn, and the judgement of a run (`research/campaigns/src/faults.rs`).
 
 use anyhow::{Context, Result, anyhow};
 use fusee_campaigns::draws::{Draws, Wrong};
@@ -22,7 +22,7 @@ use fusee_host::turns::Turns;
 
 /// Its name among the experiments.
 pub const NAME: &str = "faults";
-/// What it asks.
+/// The question of the campaign.
 pub const QUESTION: &str =
     "who notices that a driver, a server or a client ends, at any instant, and when is it there again?";
 /// Runs in the simulator, unless told otherwise,
@@ -52,7 +52,7 @@ const BLOCKS: i64 = 30;
 /// Seconds of the host in which a run in QEMU has ended.
 const PATIENCE: u64 = 300;
 
-/// Runs the campaign, in QEMU if a workspace is given, and prints what came out; `false` if something is wrong.
+/// Runs the campaign, in QEMU if a workspace is given, and prints the results; `false` if something is wrong.
 pub fn faults(seed: u64, first: u64, runs: Option<u64>, emulated: Option<&Workspace>) -> Result<bool> {
     let manifest = manifest()?;
     let (campaign, report) = match emulated {
@@ -86,7 +86,7 @@ fn draw(draws: Draws) -> Result<Outcome> {
     Ok(Outcome { systems: report.runs, jobs, wrong, report: table(&campaign, &manifest, &report).to_string() })
 }
 
-/// The campaign in the simulator, as it is checked: its name, and what is wrong.
+/// The campaign in the simulator, as it is checked: its name, and the faults.
 pub fn check() -> (String, Vec<String>) {
     let checked = manifest().and_then(|manifest| {
         let (mut all, mut problems) = (FaultReport::default(), Vec::new());
@@ -103,7 +103,7 @@ pub fn check() -> (String, Vec<String>) {
 /// The name of the campaign in QEMU, as it is checked.
 pub const EMULATED_CHECK: &str = "experiment faults, 20 runs in QEMU";
 
-/// Runs it: what is wrong.
+/// Runs the check. Returns the faults.
 pub fn check_emulated(workspace: &Workspace) -> Result<Vec<String>> {
     let manifest = manifest()?;
     let (campaign, report) = emulate(workspace, &manifest, SEED, 0, EMULATED)?;
@@ -124,7 +124,7 @@ fn simulate(manifest: &Manifest, seed: u64, first: u64, runs: u64) -> Result<(Ca
 
 //--- In QEMU
 
-/// What a run in QEMU did.
+/// The results of a run in QEMU.
 struct Ran {
     trace: Trace,
     work: demo_judge::Work,
@@ -212,7 +212,7 @@ fn run_one(workspace: &Workspace, manifest: Manifest, programs: Programs, has_ar
     Ok(Ran { trace: run.trace?, work, code })
 }
 
-//--- What came out
+// --- Results
 
 fn words(report: &FaultReport, place: &str) -> String {
     let ends: u64 = report.ends.values().map(|(times, ..)| times).sum();
@@ -227,7 +227,7 @@ fn violations(campaign: &Campaign<'_>, report: &FaultReport, seed: u64) -> Vec<S
     report.violations.iter().map(line).collect()
 }
 
-/// What ended, who noticed, and when it was there again.
+/// The tasks that ended, the tasks that noticed, and the instants at which they were there again.
 fn table(campaign: &Campaign<'_>, manifest: &Manifest, report: &FaultReport) -> Table {
     let header = vec!["task", "ended", "times", "noticed by", "up again", "longest ms", "bound ms"];
     let mut table = Table::new(header).left(&["ended", "noticed by"]);

@@ -1,9 +1,9 @@
-//! `cargo xtask fuzz`: libFuzzer looks for bytes that break what reads bytes of others.
+//! `cargo xtask fuzz`: libFuzzer looks for bytes that break functions that read bytes of others.
 //!
-//! The functions are in `tests/fuzz`. Code of this repository is compiled with counters of what was reached; what it depends on is not, and is not built
+//! The functions are in `tests/fuzz`. Code of this repository is compiled with counters of reached code; its dependencies are not, and are not built
 //! again. That needs neither another compiler nor a sanitizer, but a C++ compiler for libFuzzer itself.
 //!
-//! Not here: reading again what was found before, which each `cargo test` does (`tests/fuzz/tests`).
+//! Not here: reading again the strings found before, which each `cargo test` does (`tests/fuzz/tests`).
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
@@ -44,9 +44,9 @@ pub const COMPILES: &str = "FUSEE_FUZZ_COMPILES";
 /// Read by the guided binary.
 const TARGET: &str = "FUSEE_FUZZ";
 const PLANTED: &str = "FUSEE_FUZZ_PLANTED";
-/// The target whose kernel can be told to forget a rule.
+/// The target with a kernel that can be told to forget a rule.
 const CALLS: &str = "calls";
-/// What the guided binary says at its end.
+/// The last words of the guided binary.
 const STEPS: &str = "steps: ";
 /// Counters of edges, where they are in the code, and operands of comparisons.
 const FLAGS: [&str; 6] = [
@@ -68,28 +68,28 @@ const CHECKED: [(&str, u64); 5] =
 /// Strings among which a check finds the planted fault.
 const STRINGS: u64 = 400_000;
 
-/// What a run begins with.
+/// The strings that a run begins with.
 #[derive(Clone, Copy, Eq, PartialEq)]
 enum Begin {
-    /// What was found before, here and by others.
+    /// Strings that were found before, here and by others.
     Found,
-    /// What is kept in the repository.
+    /// Strings that are kept in the repository.
     Kept,
     /// Nothing; and a fault is planted.
     Nothing,
 }
 
-/// What came of one target.
+/// The results of one target.
 struct Fuzzed {
     steps: u64,
     strings: u64,
     edges: u64,
     took: Duration,
-    /// Where the string is that broke something, and what was said.
+    /// The place of the string that broke something, and the message.
     broken: Option<(PathBuf, String)>,
 }
 
-/// Does what is asked for; `false` if something broke, or a planted fault was not found.
+/// Runs the command; `false` if something broke, or a planted fault was not found.
 pub fn fuzz(arguments: &FuzzArguments, install: bool) -> Result<bool> {
     let workspace = Workspace::open(install)?;
     let all = targets(&workspace.root)?;
@@ -153,10 +153,10 @@ pub fn lack() -> Option<String> {
     (!is_there).then(|| "libFuzzer needs a C++ compiler, `c++`; Debian's package is g++".into())
 }
 
-/// Gives each target some time, from what was found before; then plants a fault, and finds it from nothing.
+/// Gives each target some time, from the strings found before; then plants a fault, and finds it from nothing.
 pub fn check(workspace: &Workspace) -> Result<(String, Vec<String>)> {
     let fuzzer = Fuzzer::build(workspace)?;
-    // The same strings each time, as far as what is fuzzed does the same each time: whether a change is let in does not depend on luck.
+    // Equal strings each time, as far as the fuzzed function repeats itself: whether a change is let in does not depend on luck.
     let run = |target: &str, begin: Begin, strings: u64| {
         fuzzer.run(target, begin, &["-seed=1".into(), format!("-runs={strings}")])
     };
@@ -293,7 +293,7 @@ impl Fuzzer {
         self.root.join("tests/fuzz/corpus").join(target)
     }
 
-    /// Replaces the corpus by the fewest strings of it, and of what was found since, that reach as much; by a sample of these if they are many.
+    /// Replaces the corpus by the fewest strings of it, and of those found since, that reach as much; by a sample of these if they are many.
     fn keep(&self, target: &str) -> Result<()> {
         let (kept, corpus) = (self.scratch.join("kept"), self.corpus(target));
         if kept.exists() {
@@ -328,7 +328,8 @@ impl Fuzzed {
     }
 }
 
-/// Compiles as cargo asks, with counters in what is of this repository and runs on: no build script, and nothing that runs in the compiler.
+/// Compiles as cargo asks, with counters in the crates of this repository that the fuzzers run: no build script, and nothing that runs in the
+/// compiler.
 pub fn compile() -> ExitCode {
     let mut arguments = std::env::args_os().skip(1);
     let Some(compiler) = arguments.next() else { return ExitCode::FAILURE };

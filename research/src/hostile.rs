@@ -1,4 +1,4 @@
-//! `cargo xtask hostile`: what is proved holds, whatever other tasks do.
+//! `cargo xtask hostile`: proved deadlines hold, with any other tasks.
 //!
 //! Not here: the systems and their attackers (`research/campaigns/src/hostile.rs`).
 
@@ -79,7 +79,7 @@ fn read_simulated(path: &Path) -> Result<Overheads> {
     Overheads::parse(&text).map_err(|why| anyhow!("{}: {why}", path.display()))
 }
 
-/// Simulates what is asked for; `false` if what is proved does not hold.
+/// Simulates the chosen systems; `false` if a proof does not hold.
 pub fn hostile(arguments: &HostileArguments) -> Result<bool> {
     let HostileArguments { systems, seed, number, planted, coverage, .. } = arguments;
     let (systems, seed, number, planted) = (*systems, *seed, *number, *planted);
@@ -168,7 +168,7 @@ fn outcome(report: &HostileReport) -> Outcome {
     Outcome { systems: report.systems, jobs: report.jobs, wrong, report: report.to_string() }
 }
 
-/// Simulates the systems of the suite: what came out, in words, and what is wrong.
+/// Simulates the systems of the suite: the results, in words, and the faults.
 pub fn check() -> (String, Vec<String>) {
     let all = match CAMPAIGN.draws() {
         Ok(all) => all,
@@ -196,7 +196,7 @@ pub fn check() -> (String, Vec<String>) {
 
 //--- Planted faults
 
-/// What is planted.
+/// The planted fault.
 #[derive(Clone, Copy, Debug)]
 enum Fault {
     /// A rule that the kernel forgets.

@@ -1,6 +1,6 @@
 //! Random launches of GPU kernels on the device model, as a campaign.
 //!
-//! Not here: what is launched, and what is compared (`qemu/device-model/tests/all/launches.rs`).
+//! Not here: the launches, and the comparison (`qemu/device-model/tests/all/launches.rs`).
 
 use std::process::Command;
 

@@ -3,10 +3,10 @@
 //! The bench system runs twice, alone and watched by the plugin `tools/profiler`, and must log the same samples. The
 //! plugin's windows lie between two readings of the counter, and those of a row end before the client says the row's
 //! number. A sample takes two readings, so every second window is one. A row's samples are the last such windows that
-//! are as long as what was logged, one after the other, plus what measuring costs; that is the least length of windows
+//! are as long as the logged ones, one after the other, plus the cost of measuring; that is the least length of windows
 //! that are as many. Exactly one choice does that, or the row is not explained.
 //!
-//! Not here: what an address is for (`purposes`).
+//! Not here: the purpose of an address (`purposes`).
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -82,10 +82,10 @@ pub fn profile(arguments: &ProfileArguments, install: bool) -> Result<bool> {
 
 //--- Windows
 
-/// What the plugin saw on the first CPU.
+/// The plugin's observations on the first CPU.
 #[derive(Debug, Default)]
 struct Windows {
-    /// Windows in order; by the row whose number was said next.
+    /// Windows in order; by the row with the number that was said next.
     rows: BTreeMap<usize, Vec<Window>>,
     /// Addresses in the order in which they are executed.
     shapes: BTreeMap<usize, Vec<u64>>,
@@ -139,7 +139,7 @@ impl Windows {
         Ok(windows)
     }
 
-    /// What was executed in a sample of median length.
+    /// The instructions executed in a sample of median length.
     fn explain(&self, row: usize, samples: &[u64]) -> Result<Executed> {
         let windows = self.rows.get(&row).context("the client did not say its number")?;
         let found: Vec<(Vec<Window>, u64)> = overheads(windows)
@@ -160,7 +160,7 @@ impl Windows {
     }
 }
 
-/// What measuring may have cost: the least length of any window that was taken as often as samples are. Rows from which
+/// The possible costs of measuring: the least length of any window that was taken as often as samples are. Rows from which
 /// nothing is subtracted have none.
 fn overheads(windows: &[Window]) -> Vec<u64> {
     let mut kinds: BTreeMap<(u64, u64), Vec<u64>> = BTreeMap::new();

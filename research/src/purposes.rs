@@ -1,32 +1,32 @@
-//! What the kernel's functions are for: the one place that says which instructions pay for what.
+//! The purposes of the kernel's functions: the one place that assigns instructions to purposes.
 //!
 //! An instruction belongs to the innermost function at its address that has a purpose. Functions of [`HELPERS`], and those
-//! of libraries, have none of their own: they are for what their caller is for.
+//! of libraries, have none of their own: they have their caller's.
 
 use fusee_host::decode::{Frame, Symbols};
 
-/// What instructions are executed for.
+/// The purpose of instructions.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub enum Purpose {
     /// The tasks, in user mode.
     User,
-    /// What is subtracted, because measuring costs it: less than nothing.
+    /// The cost of measuring, which is subtracted: less than nothing.
     Measuring,
     /// Any trap: vector, registers saved and restored, which thread, which call.
     Trap,
     /// Several CPUs.
     Lock,
-    /// Capabilities: what a handle names, and whether it may.
+    /// Capabilities: the object of a handle, and its rights.
     Handles,
     /// The path itself: states, queues, reply slots.
     Service,
-    /// On whose reservation each thread runs.
+    /// The reservation on which each thread runs.
     Donation,
-    /// Which reservation runs where: clusters, keys, links.
+    /// The assignment of reservations to CPUs: clusters, keys, links.
     Plan,
     /// Time is charged, budgets are enforced and refilled.
     Budget,
-    /// The counter, the timer, and whose turn it is when.
+    /// The counter, the timer, and turns.
     Timer,
     /// The interrupt controller, and kicks.
     Interrupts,
@@ -57,7 +57,7 @@ impl Purpose {
         Purpose::Rest,
     ];
 
-    /// What a column is called.
+    /// The name of a column.
     pub fn name(self) -> &'static str {
         match self {
             Purpose::User => "user",
@@ -81,7 +81,7 @@ impl Purpose {
 /// Any function of the file.
 const ANY: &str = "";
 
-/// File, functions, and what they are for; the first line that fits counts.
+/// File, functions, and their purpose; the first line that fits counts.
 #[rustfmt::skip]
 const PURPOSES: &[(&str, &str, Purpose)] = &[
     // Assembly: its parts are known by their labels.
@@ -137,7 +137,7 @@ const PURPOSES: &[(&str, &str, Purpose)] = &[
     ("locking/src/", ANY, Purpose::Service),
 ];
 
-/// Files whose functions serve whoever calls them.
+/// Files with functions that serve any caller.
 const HELPERS: &[&str] = &[
     "kernel/core/src/arena.rs",
     "kernel/core/src/id.rs",
@@ -176,7 +176,7 @@ pub struct Function {
     pub line: Option<u32>,
 }
 
-/// Function, with its line, and purpose of an instruction of the kernel; no purpose: that of what was executed before.
+/// Function, with its line, and purpose of an instruction of the kernel; no purpose: that of the instructions before.
 pub fn of(symbols: &Symbols, address: u64) -> (Function, Option<Purpose>) {
     payer(functions(symbols, address)).unwrap_or_else(|| {
         let label = symbols.label(address).unwrap_or("?");
@@ -215,7 +215,7 @@ fn listed(file: &str, function: &str) -> Option<Purpose> {
     line.map(|(.., purpose)| *purpose)
 }
 
-/// The last part of a function's path, without what is generic in it: a closure is its function's.
+/// The last part of a function's path, without generic arguments: a closure is its function's.
 fn short(function: &str) -> String {
     let mut plain = String::new();
     let mut depth = 0_usize;

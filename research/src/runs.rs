@@ -1,13 +1,14 @@
-//! Runs in QEMU that are beside others, or killed: each is shown as what it was, or not at all.
+//! Runs in QEMU that are beside others, or killed: each is shown truly, or not at all.
 //!
 //! `runs-pairs` starts two runs in one checkout, and looks at the last run meanwhile. `runs-killed` kills a run at a random instant, by SIGKILL, and looks at
-//! what is left. Systems run with counted instructions and end themselves, so what a run prints and keeps is, to the last digit, what it is when the run
-//! is alone.
+//! the files that are left. Systems run with counted instructions and end themselves, so the output and the files of a run are, to the last digit,
+//! those of the run alone.
 //!
 //! # Invariants
 //!
-//! 1. The instant of a kill is a share of what the run does: bytes or calls of the system by which the program has read or written. No assertion is about time.
-//! 2. What is kept is compared whole with what is kept of a run that was alone: a file of another run would be seen.
+//! 1. The instant of a kill is a share of the run's work: bytes or calls of the system by which the program has read or written. No assertion is
+//!    about time.
+//! 2. Kept files are compared whole with those of a run that was alone: a file of another run would be seen.
 //!
 //! Not here: how folders of runs are made (`fusee_host::folders`).
 
@@ -56,7 +57,7 @@ const LOOKS: u32 = 8;
 /// Host time after which an emulator that was killed is taken to go on.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// Draws the suite's share of both campaigns, with all that is kept in `folder`: words for the report, and what is wrong.
+/// Draws the suite's share of both campaigns, with all that is kept in `folder`: words for the report, and the faults.
 ///
 /// # Errors
 /// A run that could not be tried.
@@ -169,7 +170,7 @@ impl Here {
         Ok(Started { system, child })
     }
 
-    /// Waits for the end of a run: what it printed, what it kept, and what it said besides.
+    /// Waits for the end of a run: its output, its files, and its messages.
     fn finish(&self, started: Started) -> Result<(Seen, String)> {
         let process = started.child.id();
         let output = started.child.wait_with_output()?;
@@ -202,14 +203,14 @@ impl Here {
         Some((process, self.folder.join(folder).join("whole").exists()))
     }
 
-    /// A view of the last run: whether there is one, and what is printed.
+    /// A view of the last run: whether there is one, and its output.
     fn show(&self, view: &str) -> Result<(Option<i32>, String, String)> {
         let output = self.command(&[view])?.output()?;
         let [text, said] = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
         Ok((output.status.code(), text, said))
     }
 
-    /// Runs a system alone, and watches what it does.
+    /// Runs a system alone, and watches its work.
     fn alone(&self, system: System) -> Result<Alone> {
         let mut started = self.start(system)?;
         let mut done = Done::default();
@@ -243,7 +244,7 @@ impl References {
     }
 }
 
-/// The difference of a run from what it is alone, if there is one.
+/// The difference of a run from the run alone, if there is one.
 fn difference(system: System, seen: &Seen, said: &str, alone: &Seen) -> Option<String> {
     let what = match () {
         () if seen.code != alone.code => format!("ends with {:?}, alone with {:?}: {said}", seen.code, alone.code),
@@ -286,7 +287,7 @@ fn pairs(here: &Here, draws: Draws) -> Result<Outcome> {
         let mut problems = Vec::new();
         let before: Vec<String> = references.0.values().map(|one| one.shown[0].clone()).collect();
         let mut started = [here.start(both[0])?, here.start(both[1])?];
-        // Whoever looks meanwhile sees one whole run, or none.
+        // A reader meanwhile sees one whole run, or none.
         let has_ended = |one: &mut Started| one.child.try_wait().map(|status| status.is_some());
         for _ in 0..LOOKS {
             if has_ended(&mut started[0])? && has_ended(&mut started[1])? {
@@ -397,7 +398,7 @@ fn left(here: &Here, process: u32, stage: Stage, before: &Alone, killed: &Alone)
             problems.push(format!("`{view}` ends with {code:?}: {said}{text}"));
         }
     }
-    // The emulator ends with whoever started it.
+    // The emulator ends with the process that started it.
     let until = Instant::now() + PATIENCE;
     while is_emulated(process)? {
         if Instant::now() >= until {

@@ -28,7 +28,7 @@ pub struct Sizes {
     pub data: u64,
     /// The largest stack frame of a function.
     pub frame: u64,
-    /// What the kernel knows of a thread, registers aside.
+    /// The kernel's state of a thread, registers aside.
     pub thread: u64,
 }
 
@@ -58,7 +58,7 @@ fn frame(instruction: u32) -> Option<u64> {
     taken.then(|| u64::from(0x80 - (instruction >> 15 & 0x7f)) * 8)
 }
 
-/// Which of the kernel's sizes are too large.
+/// The kernel's sizes that are too large.
 pub fn too_large(sizes: Sizes) -> Vec<String> {
     let mut problems = Vec::new();
     let limits = [
@@ -75,7 +75,8 @@ pub fn too_large(sizes: Sizes) -> Vec<String> {
     problems
 }
 
-/// What a feature adds to the kernel's text and read-only data: `text` with all features, `without` with all but that. Whether it is too much.
+/// The bytes that a feature adds to the kernel's text and read-only data: `text` with all features, `without` with all but that. Whether it is too
+/// much.
 pub fn too_large_feature(bit: u32, text: u64, without: u64) -> Option<String> {
     let (_, limit) = *FEATURES.iter().find(|(known, _)| *known == bit)?;
     let (size, name) = (text.saturating_sub(without), feature::names(bit).next().unwrap_or_default());

@@ -102,7 +102,7 @@ pub fn campaigns() -> Vec<Campaign> {
     SETS.into_iter().chain(families).chain([GRAPHS]).collect()
 }
 
-//--- What came of draws
+// --- Results of draws
 
 /// Simulates task sets.
 fn sets(by_priority: bool, draws: Draws) -> (SoundnessReport, Tally) {
@@ -154,7 +154,7 @@ fn budgeted(family: Family, campaign: &Campaign) -> anyhow::Result<(BlockingRepo
 
 //--- Checks
 
-/// Runs all task sets: what was compared, in words, and what is wrong.
+/// Runs all task sets: the comparisons, in words, and the faults.
 pub fn check() -> (String, Vec<String>) {
     checked("bounds on lateness hold", || {
         let mut problems = Vec::new();
@@ -320,7 +320,7 @@ pub fn search_graphs(planted: Planted, draws: Draws) -> Option<u64> {
     report.violations.iter().chain(&report.failures).map(|found| found.number).min()
 }
 
-/// What the analysis says of a system of graphs.
+/// The bounds of the analysis for a system of graphs.
 fn graph_claims(manifest: &Manifest) -> GraphClaims {
     let system = &manifest.system;
     let deadline = |task: &fusee_manifest::Task| Some(system.reservations[task.reservation?].deadline);
@@ -330,19 +330,19 @@ fn graph_claims(manifest: &Manifest) -> GraphClaims {
     GraphClaims { responses, nodes: found.into_iter().map(|graph| graph.nodes).collect() }
 }
 
-/// What the analysis of its manifest says of each task.
+/// The bounds of the analysis of its manifest for each task.
 fn claims(manifest: &Manifest) -> Vec<Claim> {
     claims_of(manifest, |_| {})
 }
 
-/// What it would say if its locks were others.
+/// The bounds if its locks were others.
 fn claims_of(manifest: &Manifest, change: fn(&mut Locks)) -> Vec<Claim> {
     let system = &manifest.system;
     let mut claims = vec![Claim::default(); system.tasks.len()];
     let studied = |index: usize| {
         let mut study = admission::Study::new(system, index).ok()?;
         change(&mut study.locks);
-        // What is overcommitted has no bounds.
+        // An overcommitted system has no bounds.
         let (report, blocked) = study.analyse(&Overheads::default()).ok()?;
         // Nor has anything where there is too much to do, or a budget may run dry.
         let covered = blocked.iter().enumerate().all(|(task, blocked)| study.is_covered(task, blocked));
@@ -381,7 +381,7 @@ fn claims_of(manifest: &Manifest, change: fn(&mut Locks)) -> Vec<Claim> {
     claims
 }
 
-/// How long what comes before all tasks of a cluster takes in a response time.
+/// The time in a response time that is taken before all tasks of a cluster.
 fn boosts(cluster: &Cluster, response: &BigRational) -> u64 {
     let response = response.ceil().to_integer().to_u64().unwrap_or(u64::MAX);
     let one = |one: &Above| one.span.0 * response.saturating_add(one.jitter.0).div_ceil(one.period.0);
@@ -444,7 +444,7 @@ mod tests {
         let number = |sum: &AtomicU64| sum.load(Ordering::Relaxed);
         assert!(number(&hard.hard[0]) > 2 * number(&hard.dense), "{hard}");
         assert!(number(&hard.hard[1]) * 4 > number(&hard.tasks[1]), "{hard}");
-        // Half of what is claimed is too good for some.
+        // Half of the claim is too good for some.
         let half = |drawn: &GeneratedSet| {
             let task = |(task, bound): (usize, Option<i64>)| {
                 let deadline = drawn.set.tasks[task].deadline as i64;
@@ -466,7 +466,7 @@ mod tests {
             "{report}"
         );
         // As if holds took no time; as if operations took none; as if each request met one other at most, by arrival, and
-        // none by priority; as if there were a token for everybody; as if nobody held an engine with one.
+        // none by priority; as if there were a token for each request; as if no task held an engine with one.
         let no_holds = |manifest: &Manifest| {
             let none = |claim: Claim| Claim { blocking: claim.blocking.map(|_| [0; 4]), ..claim };
             claims(manifest).into_iter().map(none).collect()
@@ -488,7 +488,7 @@ mod tests {
         let no_engines = |manifest: &Manifest| {
             claims_of(manifest, |locks| locks.pools.iter_mut().for_each(|one| one.engines.clear()))
         };
-        // As if budgets paid for half of what engines take.
+        // As if budgets paid for half of the engines' time.
         let half = |manifest: &Manifest| {
             claims(manifest).into_iter().map(|claim| Claim { drawn: claim.drawn.div_ceil(2), ..claim }).collect()
         };
@@ -523,14 +523,14 @@ mod tests {
         let report = blocking::blocking(Family::Shared, Draws::new(7, 100), &claims);
         let is_good = report.violations.is_empty() && report.failures.is_empty();
         assert!(is_good && report.blocked[0] > 1_000, "{report}");
-        // As if nobody had engines meanwhile.
+        // As if no client had engines meanwhile.
         let alone = |manifest: &Manifest| {
             claims_of(manifest, |locks| locks.engines.iter_mut().for_each(|one| one.shared = Shared::default()))
         };
         assert!(!blocking::blocking(Family::Shared, Draws::new(7, 100).until_wrong(), &alone).violations.is_empty());
     }
 
-    /// What makes room on SMs delays who has the lock by a restore and a save.
+    /// Making room on SMs delays the holder of the lock by a restore and a save.
     #[test]
     fn bounds_on_sms_hold_and_without_the_restore_they_are_found_out() {
         let report = blocking::blocking(Family::Spatial, Draws::new(7, 150), &claims);
@@ -542,7 +542,7 @@ mod tests {
         );
     }
 
-    /// Who has the SMs by a later key makes room for it within a restore and a save.
+    /// A client on the SMs with a later key makes room for it within a restore and a save.
     #[test]
     fn bounds_where_the_device_decides_hold_and_without_the_restore_they_are_found_out() {
         let report = blocking::blocking(Family::Keyed, Draws::new(7, 150), &claims);
@@ -554,7 +554,7 @@ mod tests {
 
     const SAVE: u64 = 19_456;
 
-    /// The same system, as if each operation on SMs took so much less.
+    /// The system, as if each operation on SMs took so much less.
     fn without(manifest: &Manifest, part: u64) -> Manifest {
         let mut manifest = manifest.clone();
         let system = &mut manifest.system;
@@ -565,7 +565,7 @@ mod tests {
             hold.hold.operation.0 -= part;
             hold.operations.0 -= part * u64::from(hold.times);
         }
-        // Scripts are held against what is declared.
+        // Scripts are compared with the declarations.
         let steps = system.tasks.iter_mut().flat_map(|task| &mut task.script);
         steps.filter(|step| step.operation == operation::SUBMIT).for_each(|step| step.value -= part.min(step.value));
         manifest
@@ -576,7 +576,7 @@ mod tests {
         let report = graphs(Draws::new(7, 150), &graph_claims);
         let is_good = report.violations.is_empty() && report.failures.is_empty();
         assert!(is_good && report.bounded > 60 && report.with_device > 25, "{report}");
-        // What would be said of other graphs.
+        // The claims for other graphs.
         fn with(manifest: &Manifest, change: impl Fn(&mut Vec<Edge>)) -> GraphClaims {
             let mut claims = graph_claims(manifest);
             let system = &manifest.system;
@@ -620,7 +620,7 @@ mod tests {
             let is_good = report.violations.is_empty() && report.failures.is_empty();
             assert!(is_good && report.blocked[3] > least && report.bounded[3] > 50, "{family:?}: {report}");
         }
-        // As if no server called another; as if nobody was in service when a job calls; as if own services took none of the time.
+        // As if no server called another; as if no client was in service when a job calls; as if own services took none of the time.
         let no_nesting = |manifest: &Manifest| {
             claims_of(manifest, |locks| locks.servers.iter_mut().for_each(|one| one.calls.clear()))
         };
@@ -683,7 +683,7 @@ mod tests {
                 && report.blocked[..2].iter().all(|blocked| *blocked > 100),
             "{report}"
         );
-        // As if all devices were the last one; as if nobody else had a token of the same one.
+        // As if all devices were the last one; as if no other task had a token of the same one.
         let last_device = |manifest: &Manifest| {
             claims_of(manifest, |locks| {
                 let last = locks.engines.len() - 1;
@@ -709,7 +709,7 @@ mod tests {
                 && report.blocked[..3].iter().all(|blocked| *blocked > 150),
             "{report}"
         );
-        // As if nobody donated; as if other clusters had no CPUs; as if nobody held an engine with a token; as if the other
+        // As if no task donated; as if other clusters had no CPUs; as if no task held an engine with a token; as if the other
         // clusters' tasks did not use engines.
         let no_donation = |manifest: &Manifest| {
             let none = |claim: Claim| Claim {

@@ -1,7 +1,7 @@
 //! `cargo xtask worst`: the longest path through the kernel of each kind of trap, by search.
 //!
 //! Systems that are made to find long paths (`adversary`), and those of the bench and of the tests, run with the plugin
-//! `tools/profiler`, which counts the instructions of every trap. A trap is a call, or another kind, if it executes what
+//! `tools/profiler`, which counts the instructions of every trap. A trap is a call, or another kind, if it executes functions that
 //! only that kind does: [`CLASSES`] names the functions, inlined or not.
 //!
 //! Not here: which traps are too long for which budget (`kernel/core/src/limits.rs`).
@@ -88,7 +88,7 @@ const CLASSES: [Class; 25] = [
     class("interrupt", &[(EVENTS, "interrupt"), (FAST_SWITCHES, "fast_interrupt")]),
 ];
 
-/// The vectors of traps from tasks: offset, and the class of what is nothing else.
+/// The vectors of traps from tasks: offset, and the class of all other traps there.
 const VECTORS: [(u64, usize); 3] = [(0x400, OTHER_CALL), (0x480, OTHER_INTERRUPT), (0x580, OTHER_EXCEPTION)];
 /// Where a CPU waits for others: their time, and no path of its own.
 const WAITING: (&str, &str) = ("kernel/aarch64/src/lock.rs", "wait serving");
@@ -167,7 +167,7 @@ fn crowded_systems() -> Result<Vec<Manifest>> {
     adversary::crowded().into_iter().map(parse).collect()
 }
 
-/// What `cargo xtask test` looks at of all that: these systems, in which the longest traps were found, and the crowded ones.
+/// The part that `cargo xtask test` looks at: these systems, in which the longest traps were found, and the crowded ones.
 const CHECKED: [&str; 3] = ["chain-8", "sharers-12", "mourners-64"];
 
 /// The traps that are longer than any may be, in few systems.
@@ -287,7 +287,7 @@ impl<'a> Search<'a> {
     }
 }
 
-/// What the plugin needs to know of the kernel.
+/// The addresses of the kernel that the plugin needs.
 fn places(symbols: &Symbols) -> Result<String> {
     let vectors = symbols.address("fusee_vectors").context("the kernel has no vectors")?;
     let mut text = format!("waking {OTHER_INTERRUPT}\n");

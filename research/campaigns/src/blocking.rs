@@ -1,14 +1,14 @@
-//! Bounds on blocking against what happens: many random systems with tokens and engine locks, each simulated.
+//! Bounds on blocking against observations: many random systems with tokens and engine locks, each simulated.
 //!
 //! A system is partitioned, clustered or global; its engines are plain mutexes, or those of the accelerator, where jobs
 //! suspend for their operations; some are of a group, and acquired two at a time. Most tasks have a token of a pool once in a
 //! job, under each protocol, and hold engines with it or without; tasks of no importance do, too. Or its clusters share pools,
-//! and engines that are held with their tokens; or a pool has tokens of several devices. Each says in its manifest how often and how long it holds what, so what is
-//! compared is what the manifest's analysis says.
+//! and engines that are held with their tokens; or a pool has tokens of several devices. Each declares in its manifest how often and how long it
+//! holds them, so the bounds that are compared are those of the manifest's analysis.
 //!
 //! Of each job is observed how long it is pi-blocked while it waits for engines, while it waits for a token, and before it first
 //! runs, which is as a donor, by suspension-oblivious analysis; how long by anything else, which must be its own operations;
-//! and how late it is. Of a task whose budget pays for engines, how long it holds those of the accelerator.
+//! and how late it is. Of a task with a budget that pays for engines, how long it holds those of the accelerator.
 //!
 //! Not here: systems (`systems`), bounds (`sched/analysis`).
 
@@ -37,11 +37,11 @@ const MILLISECOND: u64 = 1_000_000;
 
 //--- Public types
 
-/// What is said of a task, nanoseconds.
+/// The bounds of a task, nanoseconds.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Claim {
     /// How long a job is pi-blocked while it waits for engines, for its token, before it begins, and for servers, at most. `None`:
-    /// nothing is said of its cluster, or some budget is too short for what it may lend.
+    /// there is no bound for its cluster, or some budget is too short for the time that it may lend.
     pub blocking: Option<[u64; 4]>,
     /// How long its own operations take, those in services apart, and how long it suspends itself.
     pub operations: u64,
@@ -49,7 +49,7 @@ pub struct Claim {
     pub served: u64,
     /// CPU time of its servers for it, which is not blocking.
     pub services: u64,
-    /// How long servers that are boosted for other clusters may keep a job from running, which is no blocking either: whatever it waits for,
+    /// How long servers that are boosted for other clusters may keep a job from running, which is no blocking either: in any wait,
     /// and if it does not wait.
     pub boosts: u64,
     /// Engine time that its budget pays for, at most; zero: it does not.
@@ -58,14 +58,14 @@ pub struct Claim {
     pub lateness: Option<i64>,
 }
 
-/// What is enough for a system, in nanoseconds, if three of its longest periods fit in; 20 of them always are.
+/// A time that is long enough for a system, in nanoseconds, if three of its longest periods fit in; 20 of them always are.
 const LONG: u64 = 30_000_000_000;
-/// The same beside clients without locks, which submit on and on.
+/// The time beside clients without locks, which submit on and on.
 const LONG_SHARED: u64 = 2_000_000_000;
-/// What jobs wait for, by the index of its blocking.
+/// The objects that jobs wait for, by the index of the blocking.
 const WAITS: [&str; 4] = ["engines", "tokens", "donation", "servers"];
 
-/// Whose tasks share pools.
+/// The tasks that share pools.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Family {
     /// Those of one cluster.
@@ -74,7 +74,7 @@ pub enum Family {
     Across,
     /// None: they call servers, each of one cluster.
     Calls,
-    /// The same, and clusters share servers.
+    /// Tasks of several clusters share pools, and clusters share servers.
     CallsAcross,
     /// None: they call servers, each of one cluster, and both hold engines.
     Served,
@@ -84,13 +84,14 @@ pub enum Family {
     Waiting,
     /// Those of one cluster; and clients without locks, which do anything, have the engines of the accelerator meanwhile.
     Shared,
-    /// The same on an execution engine with SMs.
+    /// Clients without locks on an execution engine with SMs.
     Spatial,
-    /// The same, and the device decides by keys who of those with locks has it, in clusters of one CPU; beside clients without locks, or not.
+    /// An execution engine with SMs whose device decides by keys between clients with locks, in clusters of one CPU; beside clients without locks, or
+    /// not.
     Keyed,
 }
 
-/// What came out.
+/// The results.
 #[derive(Clone, Debug, Default)]
 pub struct BlockingReport {
     /// Systems simulated.
@@ -99,13 +100,13 @@ pub struct BlockingReport {
     pub bounded: [u64; 4],
     /// Tasks with a bound on lateness.
     pub timely: u64,
-    /// Tasks whose budgets pay for engines.
+    /// Tasks with budgets that pay for engines.
     pub paid: u64,
     /// Jobs completed.
     pub jobs: u64,
     /// Jobs that were pi-blocked for engines, for a token, as donors, and for servers.
     pub blocked: [u64; 4],
-    /// Systems that could not be simulated, or are not what they should be.
+    /// Systems that could not be simulated, or are not as they should be.
     pub failures: Vec<Wrong>,
     /// Claims that do not hold, with their systems.
     pub violations: Vec<Wrong>,
@@ -117,7 +118,7 @@ pub struct BlockingReport {
 /// The claims on the tasks of a system, in its order; tasks without jobs have none.
 pub type Claims<'a> = &'a (dyn Fn(&Manifest) -> Vec<Claim> + Sync);
 
-/// Draws and simulates systems of `family` on all CPUs of the host, and compares what happened with `claims`.
+/// Draws and simulates systems of `family` on all CPUs of the host, and compares the observations with `claims`.
 pub fn blocking(family: Family, draws: Draws, claims: Claims<'_>) -> BlockingReport {
     let check = |report: &mut BlockingReport, number: u64| {
         if let Err(what) = report.check(family, draws.seed, number, claims) {
@@ -130,7 +131,7 @@ pub fn blocking(family: Family, draws: Draws, claims: Claims<'_>) -> BlockingRep
     report
 }
 
-//--- What happens
+// --- Observations
 
 /// One task with jobs.
 struct Watched {
@@ -267,7 +268,7 @@ impl Watch {
         }
     }
 
-    /// Charges the time until `now` to those who are blocked in it.
+    /// Charges the time until `now` to the jobs that are blocked in it.
     fn pass(&mut self, now: u64) {
         let span = now - self.now;
         if span == 0 {
@@ -296,7 +297,7 @@ impl Watch {
     }
 }
 
-/// Keeps that of two observations, each with its bound, that comes nearest to it. One whose bound is zero is none.
+/// Keeps that of two observations, each with its bound, that comes nearest to it. One with a bound of zero is none.
 fn tighten(most: &mut (u64, u64), (seen, bound): (u64, u64)) {
     let product = |one: u64, other: u64| u128::from(one) * u128::from(other);
     if bound > 0 && (most.1 == 0 || product(seen, most.1) > product(most.0, bound)) {
@@ -346,7 +347,7 @@ impl BlockingReport {
                 let what = format!("{what} of {name} {seen} ns, bound {bound} ns\n{text}");
                 violations.push(Wrong { seed, number, what });
             };
-            // What its own services take of that time is no blocking.
+            // The part of that time in its own services is no blocking.
             let most_blocked = watched.most_blocked;
             let most_blocked =
                 [[0; 3].as_slice(), &[claim.services + claim.served]].concat().into_iter().zip(most_blocked);
@@ -389,7 +390,7 @@ impl BlockingReport {
         Ok(())
     }
 
-    /// Adds what came out of other systems.
+    /// Adds the results of other systems.
     pub fn join(&mut self, other: BlockingReport) {
         self.systems += other.systems;
         self.timely += other.timely;

@@ -5,7 +5,7 @@
 //! 1. A system depends on its seed and its number only, so a draw can be repeated alone.
 //! 2. A report depends on the draws only, not on the number of host threads; unless the search stops at the first wrong system.
 //!
-//! Not here: systems, and what is wrong with them (`soundness`, `blocking`, `hostile`, `faults`); budgets (`xtask`).
+//! Not here: systems, and their faults (`soundness`, `blocking`, `hostile`, `faults`); budgets (`xtask`).
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -74,7 +74,7 @@ pub struct Wrong {
     pub seed: u64,
     /// The number of the system.
     pub number: u64,
-    /// What is wrong, and the system.
+    /// The fault, and the system.
     pub what: String,
 }
 

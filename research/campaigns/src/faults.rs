@@ -1,19 +1,21 @@
 //! A system that works while tasks of it end, and devices misbehave: one campaign is many runs of it, each with others at other instants.
 //!
-//! What must hold after each run ([`Campaign::judge`]):
+//! Conditions that must hold after each run ([`Campaign::judge`]):
 //!
-//! 1. A task that is given another life is up again within what the analysis says ([`recoveries`](fusee_manifest::admission::recoveries)).
+//! 1. A task that is given another life is up again within the bound of the analysis ([`recoveries`](fusee_manifest::admission::recoveries)).
 //! 2. Hard tasks that have nothing to do with those that ended miss nothing, and do as many jobs as without ends.
 //! 3. An engine that is asked for all the time is granted again once its driver is up.
-//! 4. A client of a device has an engine of it, until that is idle again, no longer than the watchdog and a reset take, whatever the device does.
+//! 4. A client of a device has an engine of it, until that is idle again, no longer than the watchdog and a reset take, with any behaviour of the
+//!    device.
 //! 5. Hard tasks that have not ended do their jobs again once all is over.
 //! 6. Nothing leaks: handles are as many as without ends, and copies, too. The kernel's invariants hold after each trap.
 //!
 //! A run is judged by its trace, so runs in QEMU are judged by the same rules, but for the last.
 //!
-//! A client whose device misbehaves is never given its engines by another way than all clients are, so what it does to the users of the device is judged as an end of the driver would be.
+//! A client with a device that misbehaves gets its engines in the way of all clients, so the effects on the device's users are judged as those of an
+//! end of the driver.
 //!
-//! Not here: which system it is, and who prints (`research/src/faults.rs`); what a trace has of ends ([`fusee_simulator::lives`]).
+//! Not here: the choice of the system, and the output (`research/src/faults.rs`); ends in a trace ([`fusee_simulator::lives`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -47,12 +49,12 @@ const KEPT: usize = 10;
 /// For how long a device misbehaves, nanoseconds.
 const MISHAP: u64 = 20_000_000;
 
-/// How a task ends, or what happens to one that goes on.
+/// The way in which a task ends, or the event of one that goes on.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub enum How {
-    /// Another stops it, whatever it does.
+    /// Another stops it, at any instant.
     Stopped,
-    /// It does what it may not, the next time it runs.
+    /// The task makes a forbidden access, the next time it runs.
     Faults,
     /// The device of which it is a client does this with its commands, for a while.
     Device(Wrong),
@@ -67,7 +69,7 @@ impl From<End> for How {
     }
 }
 
-/// What a device does wrong.
+/// A fault of a device.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub enum Wrong {
     /// Interrupts of completions do not come,
@@ -93,7 +95,7 @@ impl Wrong {
         }
     }
 
-    /// What it is.
+    /// The fault in words.
     #[must_use]
     pub fn words(self) -> &'static str {
         match self {
@@ -105,7 +107,7 @@ impl Wrong {
     }
 }
 
-/// One task that ends, or whose device misbehaves.
+/// One task that ends, or has a device that misbehaves.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Fault {
     /// When, in nanoseconds.
@@ -116,14 +118,14 @@ pub struct Fault {
     pub how: How,
 }
 
-/// What is wrong with one run, and how long tasks were away.
+/// The faults of one run, and how long tasks were away.
 #[derive(Clone, Debug, Default)]
 pub struct Verdict {
-    /// What must not be.
+    /// The broken conditions.
     pub problems: Vec<String>,
     /// Each end.
     pub ends: Vec<Ended>,
-    /// For each device that misbehaved: its client, what it did, whether an engine was taken from that, and for how long it had one at most.
+    /// For each device that misbehaved: its client, its fault, whether an engine was taken from that, and for how long it had one at most.
     pub mishaps: Vec<(usize, Wrong, bool, u64)>,
 }
 
@@ -135,7 +137,7 @@ struct Client {
     context: usize,
 }
 
-/// One system, and what it does undisturbed.
+/// One system, and its undisturbed run.
 pub struct Campaign<'a> {
     manifest: &'a Manifest,
     overheads: Overheads,
@@ -155,7 +157,7 @@ pub struct Campaign<'a> {
     bounds: BTreeMap<usize, u64>,
 }
 
-/// What came out.
+/// The results.
 #[derive(Clone, Debug, Default)]
 pub struct FaultReport {
     /// Runs.
@@ -163,12 +165,12 @@ pub struct FaultReport {
     /// By victim and how it ended: how often, how often it was up again, and the longest time that took, in nanoseconds. Of a device that misbehaved: how often, how often
     /// an engine was taken from its client, and the longest time for which that had one.
     pub ends: BTreeMap<(usize, How), (u64, u64, u64)>,
-    /// Runs that went wrong, of which some are kept: the run's number, the ends without which it goes well, and what was wrong.
+    /// Runs that went wrong, of which some are kept: the run's number, the ends without which it goes well, and the broken conditions.
     pub violations: Vec<(u64, Vec<Fault>, Vec<String>)>,
 }
 
 impl Campaign<'_> {
-    /// Of the system of `manifest`, whose runs are `until` nanoseconds long, in a kernel whose paths cost so much.
+    /// A campaign on the system of `manifest`, with runs of `until` nanoseconds, in a kernel with these costs of its paths.
     ///
     /// # Errors
     /// It has no saboteur, a task of which it is not known when it is up again, or it goes wrong undisturbed.
@@ -202,7 +204,7 @@ impl Campaign<'_> {
         Ok(campaign)
     }
 
-    /// The same, with what it does undisturbed as another run has it, such as one in QEMU.
+    /// The campaign with the undisturbed run of another machine, such as one in QEMU.
     #[must_use]
     pub fn beside(mut self, calm: Metrics) -> Self {
         self.calm = calm;
@@ -216,7 +218,7 @@ impl Campaign<'_> {
         self.bounds.get(&task).copied()
     }
 
-    /// For how long a client has an engine of `device` at most, whatever that does: until the watchdog takes it, and it is reset.
+    /// For how long a client has an engine of `device` at most, with any behaviour of that: until the watchdog takes it, and it is reset.
     #[must_use]
     pub fn longest_hold(&self, device: usize) -> u64 {
         let system = &self.manifest.system;
@@ -285,7 +287,7 @@ impl Campaign<'_> {
         });
         let options = Options {
             overheads: self.overheads,
-            // What is planted is for the judge to find, not for the kernel.
+            // A planted fault is for the judge to find, not for the kernel.
             checks: if self.planted.is_none() { Checks::Traps } else { Checks::Instants(0) },
             programs: vec![(self.saboteur, saboteur)],
             faults: faulting.map(|fault| (fault.at, fault.victim)).collect(),
@@ -296,7 +298,7 @@ impl Campaign<'_> {
         simulate_with(self.manifest, &options, self.until)
     }
 
-    /// What is wrong with a run with these ends that left these records.
+    /// The broken conditions of a run with these ends that left these records.
     #[must_use]
     pub fn judge(&self, records: &[Record], faults: &[Fault]) -> Verdict {
         let system = &self.manifest.system;
@@ -364,7 +366,7 @@ impl Campaign<'_> {
                 problems.push(format!("engine `{}` is not granted any more", system.engines[engine as usize].0));
             }
         }
-        // Whoever lives and has work by the clock does it again.
+        // A task that lives and has work by the clock does it again.
         for (task, reservation) in
             system.tasks.iter().enumerate().filter_map(|(index, task)| Some((index, task.reservation?)))
         {
@@ -381,7 +383,7 @@ impl Campaign<'_> {
         Verdict { problems, ends, mishaps }
     }
 
-    /// What came of each device that misbehaved, see [`Verdict::mishaps`].
+    /// The results for each device that misbehaved, see [`Verdict::mishaps`].
     fn mishaps(&self, records: &[Record], faults: &[Fault]) -> Vec<(usize, Wrong, bool, u64)> {
         let of = |fault: &Fault| {
             let How::Device(wrong) = fault.how else { return None };
@@ -413,7 +415,8 @@ impl Campaign<'_> {
         self.concern(ends, &[]).into_iter().map(|task| self.manifest.system.tasks[task].name.as_str()).collect()
     }
 
-    /// They, their servers' clients, users of their devices, tasks that they release; and so on. Of clients whose device misbehaves, all users of that.
+    /// They, their servers' clients, users of their devices, tasks that they release; and so on. Of clients with devices that misbehave, all users of
+    /// those.
     fn concern(&self, ends: &[Ended], clients: &[usize]) -> BTreeSet<usize> {
         let system = &self.manifest.system;
         let has = |task: usize, of: u32, wanted: u32, object: usize| {
@@ -444,7 +447,7 @@ impl Campaign<'_> {
         }
     }
 
-    /// What of `report` leaked.
+    /// The objects in `report` that leaked.
     fn leaks(&self, report: &Report, ends: &[Ended]) -> Vec<String> {
         let Some((handles, copied_from)) = &self.held else { return Vec::new() };
         let mut problems = Vec::new();
@@ -511,14 +514,14 @@ fn clients(system: &Resolved) -> Vec<Client> {
     system.devices.iter().enumerate().flat_map(of_device).collect()
 }
 
-/// What the saboteur of `system` does so that these tasks end.
+/// The script of the saboteur of `system` that ends these tasks.
 #[must_use]
 pub fn script(system: &Resolved, faults: &[Fault]) -> Vec<String> {
     let stop = |fault: &Fault| format!("stop {}", system.tasks[fault.victim].name);
     faults.iter().flat_map(|fault| [format!("sleep {}ns", fault.at), stop(fault)]).collect()
 }
 
-/// Leaves out of `faults` what a run goes wrong without.
+/// Leaves out of `faults` those without which the run goes wrong, too.
 fn shrink(faults: &[Fault], run: &dyn Fn(&[Fault]) -> Verdict) -> (Vec<Fault>, Verdict) {
     let mut smallest = (faults.to_vec(), run(faults));
     let mut place = 0;
@@ -554,7 +557,7 @@ impl FaultReport {
         }
     }
 
-    /// Adds what came of devices that misbehaved.
+    /// Adds the results of devices that misbehaved.
     fn note(&mut self, mishaps: &[(usize, Wrong, bool, u64)]) {
         for (victim, wrong, is_taken, longest) in mishaps {
             let all = self.ends.entry((*victim, How::Device(*wrong))).or_default();
@@ -562,7 +565,7 @@ impl FaultReport {
         }
     }
 
-    /// Adds what came out of other runs.
+    /// Adds the results of other runs.
     pub fn join(&mut self, other: FaultReport) {
         self.runs += other.runs;
         for (key, (times, again, longest)) in other.ends {

@@ -1,6 +1,6 @@
 //! The keys of manifests, as the types of `schema` have them: for checks that each is drawn, or written about.
 //!
-//! The types themselves are asked: [`Deserialize`] names its fields and variants to whoever deserializes it, and what asks here gives back nothing. So
+//! The types themselves are asked: [`Deserialize`] names its fields and variants to its deserializer, and the one here gives back nothing. So
 //! there is no second list, and a new key is among these at once. The variants of an untagged enum are not named in this way; those are in
 //! `alternatives`, and one that is not becomes a key that no manifest has: its path and `=?`.
 //!
@@ -154,12 +154,12 @@ fn alternatives(path: &[&str]) -> Option<Vec<Read>> {
 
 fn shape<T: Deserialize<'static>>(path: &[&'static str]) -> Shape {
     let mut found = Shape::Untagged;
-    // Whatever is asked ends in an error: there is nothing to read.
+    // Each question ends in an error: there is nothing to read.
     _ = T::deserialize(Asked { path, lists: 0, found: &mut found });
     found
 }
 
-/// Gives nothing, and keeps what it is asked for at the end of `path`.
+/// A deserializer that gives nothing, and keeps the names it is asked for at the end of `path`.
 struct Asked<'a> {
     path: &'a [&'static str],
     lists: u32,
@@ -178,7 +178,7 @@ impl Asked<'_> {
     }
 }
 
-/// The words by which serde expects what it keeps until it knows which variant of an untagged enum it is.
+/// The words by which serde expects a value that it keeps until it knows the variant of an untagged enum.
 const ANY: &str = "any value";
 
 /// Expectations of a visitor, in words.

@@ -1,7 +1,7 @@
-//! Random systems and faults in the simulator, and what must hold in them.
+//! Random systems and faults in the simulator, and the conditions that must hold in them.
 //!
 //! - [`draws`]: which random systems are simulated, and which of them went wrong.
-//! - [`soundness`]: bounds against what happens, in many random task sets.
+//! - [`soundness`]: bounds against observations, in many random task sets.
 //! - [`blocking`]: the same for bounds on blocking, in random systems with engines.
 //! - [`hostile`]: deadlines that are proved, among tasks that do anything.
 //! - [`faults`]: tasks that end and are given further lives, and all others.

@@ -1,8 +1,8 @@
-//! How each key of a manifest, each right and each call enters the proofs: as a term of a bound or a condition of one; as something that makes those whom it touches
-//! not counted; or not at all, and why it cannot matter.
+//! How each key of a manifest, each right and each call enters the proofs: as a term of a bound or a condition of one; as something that makes the
+//! tasks that it touches not counted; or not at all, and why it cannot matter.
 //!
-//! A key without a row does not compile here, nor does a call: whoever adds one says here what becomes of the proofs, and a test holds what is said to change nothing
-//! against what `analyze` says.
+//! A key without a row does not compile here, nor does a call: the author of a new one enters its effect on the proofs here, and a test compares rows
+//! without effect with the results of `analyze`.
 //!
 //! Not here: the terms and conditions themselves.
 
@@ -15,9 +15,9 @@ use fusee_manifest::schema;
 pub enum Obligation {
     /// A term of bounds, or a condition of them: where.
     Counted(&'static str),
-    /// Those whom it touches are not called proved.
+    /// The tasks that it touches are not called proved.
     NotCounted(&'static str),
-    /// It cannot matter: why.
+    /// The reason for which it cannot matter.
     Nothing(&'static str),
 }
 

@@ -1,4 +1,4 @@
-//! Bounds against what happens: many random task sets, each simulated, each observed lateness compared.
+//! Bounds against observations: many random task sets, each simulated, each observed lateness compared.
 //!
 //! The bounds are the caller's: a function from a set to one bound per task. A bound is violated by a completed job
 //! that was later, and by a job that should have completed by then and has not.
@@ -6,7 +6,7 @@
 //! # Invariants
 //!
 //! 1. A set depends on the seed and its number only, and a report on nothing else: not on how many threads work.
-//! 2. Of what happens at one instant tasks come first, as in the proofs of bounds: at full utilisation jobs end
+//! 2. Of events at one instant those of tasks come first, as in the proofs of bounds: at full utilisation jobs end
 //!    exactly when the next are released.
 //! 3. Sets that lost releases are counted, and no job that is missing counts against a bound of theirs.
 //!
@@ -23,10 +23,10 @@ use fusee_simulator::{Checks, First, Options, Overheads};
 
 use crate::draws::{Draws, Wrong};
 
-/// What is drawn and how it is run.
+/// The distribution of drawn sets, and the way in which they are run.
 #[derive(Clone, Debug)]
 pub struct SoundnessOptions {
-    /// Which of all possible sets.
+    /// The draws among all possible sets.
     pub draws: Draws,
     /// Policies to draw from.
     pub policies: Vec<PolicyName>,
@@ -67,13 +67,13 @@ pub struct Violation {
     pub task: String,
     /// Its bound, nanoseconds.
     pub bound: i64,
-    /// What was seen.
+    /// The observations.
     pub seen: Seen,
     /// The set as a manifest, with its clusters in a comment.
     pub text: String,
 }
 
-/// What contradicts a bound.
+/// A contradiction of a bound.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Seen {
     /// A job was so late, nanoseconds.
@@ -109,7 +109,7 @@ impl Tightest {
     }
 }
 
-/// What came out.
+/// The results.
 #[derive(Clone, Debug, Default)]
 pub struct SoundnessReport {
     /// Sets simulated.
@@ -134,7 +134,7 @@ pub struct SoundnessReport {
     pub traps: u64,
 }
 
-/// Draws and simulates sets on all CPUs of the host, and compares what happened with `bounds`: for each task how
+/// Draws and simulates sets on all CPUs of the host, and compares the observations with `bounds`: for each task how
 /// late a job can be, in nanoseconds rounded up; `None`: nothing is claimed.
 pub fn soundness(
     options: &SoundnessOptions,
@@ -157,7 +157,7 @@ pub fn use_workers(count: usize) {
     WORKERS.store(count, atomic::Ordering::Relaxed);
 }
 
-/// Does `work` for each number below `count`, on all CPUs of the host unless [`use_workers`] has said otherwise, and joins what came out.
+/// Does `work` for each number below `count`, on all CPUs of the host unless [`use_workers`] has said otherwise, and joins the results.
 pub fn in_parallel<R: Default + Send>(count: u64, work: &(dyn Fn(&mut R, u64) + Sync), join: fn(&mut R, R)) -> R {
     let next = AtomicU64::new(0);
     let some = || {
@@ -267,7 +267,7 @@ impl SoundnessReport {
         Ok(())
     }
 
-    /// Compares what one task did within `span` nanoseconds of its first release with its bound.
+    /// Compares the jobs of one task within `span` nanoseconds of its first release with its bound.
     fn judge(&mut self, drawn: &GeneratedSet, index: usize, task: &TaskMetrics, bound: Option<i64>, span: u64) {
         let latest = task.max_lateness().unwrap_or(i64::MIN);
         self.tasks += 1;
@@ -275,7 +275,7 @@ impl SoundnessReport {
         self.tardy += u64::from(latest > 0);
         let Some(bound) = bound else { return };
         self.bounded += 1;
-        // Jobs whose bound has passed are over.
+        // Jobs with a bound that has passed are over.
         let parameters = &drawn.set.tasks[index];
         let over = parameters.deadline.saturating_add_signed(bound);
         let due = span.checked_sub(over).map_or(0, |rest| rest / parameters.period + 1);
@@ -301,7 +301,7 @@ impl SoundnessReport {
         }
     }
 
-    /// Adds what came out of other sets.
+    /// Adds the results of other sets.
     pub fn join(&mut self, other: SoundnessReport) {
         self.sets += other.sets;
         self.tasks += other.tasks;

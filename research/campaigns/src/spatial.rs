@@ -4,10 +4,10 @@
 //! to take an SM away are [`fusee_spatial`]. **The kernel has no part in it**: each process has a CPU of its own, so the kernel
 //! would decide nothing but the keys, and these are given here.
 //!
-//! - [`workload`]: what a process does, and which processes run together.
+//! - [`workload`]: the steps of a process, and the processes that run together.
 //! - [`process`]: a process that replays its trace.
 //! - [`mod@run`]: the loop over events: the CPUs, one copy engine, the execution engine.
-//! - [`metrics`]: what is measured of a run.
+//! - [`metrics`]: the measures of a run.
 //!
 //! # The machine
 //!
@@ -31,8 +31,8 @@
 //!   upper end. LONG has no upper end; it is twice its lower one, 800 ms. SHORT has no lower end; it is where the kernels take four fifths
 //!   of a run, which leaves a fifth to others under exclusive priorities, or these would take for ever. Nothing is shorter than that: the kernels
 //!   of mri-q take 6.8 ms, more than its class says of the whole run.
-//! - *What is not kernels*: three quarters computing, all of it before the copy in, and one quarter copies, of which two thirds in. The rate of the
-//!   bus is not published either, so copies are given as times.
+//! - *The part besides kernels*: three quarters computing, all of it before the copy in, and one quarter copies, of which two thirds in. The rate of
+//!   the bus is not published either, so copies are given as times.
 //! - *The order of launches*: those of each kernel are spread evenly over the run; of several at one place the first of the table first.
 //! - *How much the times of blocks vary*: [`SPREAD`].
 //! - *Which programs run together*: each process is drawn from all ten, independently of the others. The paper says "random".

@@ -1,6 +1,6 @@
-//! Random calls, deferred and nested, timeouts, signals and waits: what the program `apps/stress` does, operation for operation.
+//! Random calls, deferred and nested, timeouts, signals and waits: the program `apps/stress`, operation for operation.
 //!
-//! Clients call servers, signal and wait; servers call each other and put replies off. A client checks what comes back. One task, the director, ends
+//! Clients call servers, signal and wait; servers call each other and put replies off. A client checks each reply. One task, the director, ends
 //! the system as soon as all clients together have done so many operations.
 //!
 //! # Invariants
@@ -20,27 +20,27 @@ use fusee_simulator::actor::{Action, Behaviour, trap};
 use fusee_simulator::board::Board;
 use fusee_simulator::workload::Source;
 
-/// What a server adds to each word.
+/// The number that a server adds to each word.
 const SECRET: u64 = 0x5eed;
 /// How often the director looks, nanoseconds.
 const LOOK: u64 = 1_000_000;
 /// How long a server keeps a client waiting at most, nanoseconds.
 const PATIENCE: u64 = 50_000;
-/// What a task computes before each operation, nanoseconds.
+/// The time that a task computes before each operation, nanoseconds.
 const COMPUTES: (u64, u64) = (100, 900);
 
 /// One task of the test, with its handles.
 #[derive(Clone, Debug)]
 pub struct Stress {
-    /// What it does.
+    /// The role of the task.
     pub role: Role,
-    /// Which stream of random numbers it draws from.
+    /// The number of its stream of random numbers.
     pub stream: u64,
     /// Operations that all clients have done.
     pub done: Arc<AtomicU64>,
 }
 
-/// What a task of the test does.
+/// The role of a task of the test.
 #[derive(Clone, Copy, Debug)]
 pub enum Role {
     /// Ends the system once all clients have done `goal` operations.
@@ -88,17 +88,17 @@ struct Life {
 #[derive(Clone, Debug)]
 struct Progress {
     source: Source,
-    /// What is left to compute, nanoseconds.
+    /// The time that is left to compute, nanoseconds.
     burning: u64,
     /// The call that the task makes when it has computed.
     next: Next,
     /// Whether it has made that call.
     called: bool,
-    /// A request whose answer a server has put off.
+    /// A request with an answer that a server has put off.
     kept: Option<Asked>,
 }
 
-/// A call, and what it is for.
+/// A call, and its purpose.
 #[derive(Clone, Copy, Debug)]
 enum Next {
     /// The first job of a client begins; it never ends.
@@ -124,7 +124,7 @@ fn answer_to(words: Message) -> Message {
 }
 
 impl Stress {
-    /// What the simulator runs.
+    /// The programs for the simulator.
     #[must_use]
     pub fn program(self) -> Program {
         Program::Custom(Box::new(Life { progress: Progress::new(&self), stress: self }))
@@ -141,7 +141,7 @@ impl Behaviour for Life {
     }
 
     /// # Panics
-    /// If a call returned what it must not.
+    /// If a call returned an impossible result.
     fn act(&mut self, board: &mut Board, thread: ThreadId) -> Action {
         self.progress.act(&self.stress, board, thread)
     }
@@ -157,10 +157,10 @@ impl Progress {
         Progress { source: Source::new(SECRET, stress.stream), burning: 0, next, called: false, kept: None }
     }
 
-    /// What the task does next.
+    /// The next action of the task.
     ///
     /// # Panics
-    /// If a call returned what it must not.
+    /// If a call returned an impossible result.
     fn act(&mut self, stress: &Stress, board: &mut Board, thread: ThreadId) -> Action {
         if std::mem::take(&mut self.called) {
             self.next = self.returned(stress, board, thread);
@@ -212,7 +212,7 @@ impl Progress {
         if self.source.draw(0, 3) == 0 { now + self.source.draw(0, 200_000) } else { NEVER }
     }
 
-    /// Checks what the last call returned, and says what the next one is.
+    /// Checks the result of the last call, and chooses the next one.
     fn returned(&mut self, stress: &Stress, board: &mut Board, thread: ThreadId) -> Next {
         let general = board.registers(thread).general;
         let (code, second, token) = (general[0], general[1], general[TOKEN]);

@@ -3,10 +3,10 @@
 //! Source: Elliott 2015, section 5.5, the demo "video stabilization" of VisionWorks. More tasks share the GPU than a kernel for a board has room for, so
 //! the system exists in a process with the [limits](fusee_kernel_core::limits) `large` only, which the program `video` is; [`run`] fails in others.
 //!
-//! # What the text says, and what it leaves open
+//! # The numbers of the text, and those that it leaves open
 //!
-//! The numbers of graphs, nodes, CPUs and GPUs, periods, base priorities and what each node is for are the text's. By top its CPUs were busy for 5.76 of 6, by
-//! nvidia-smi its execution engine for 66 %. It says nothing of single nodes, so these are ours:
+//! The numbers of graphs, nodes, CPUs and GPUs, periods, base priorities and the purpose of each node are the text's. By top its CPUs were busy for
+//! 5.76 of 6, by nvidia-smi its execution engine for 66 %. It says nothing of single nodes, so these are ours:
 //!
 //! - Edges: read from its table of nodes. Those to earlier frames are left out: each connects two nodes that an edge connects already.
 //! - Eight nodes use the GPU, with one operation each, all of one length: six launch a kernel, one copies in, one copies out. So three quarters of the GPU's work
@@ -16,9 +16,9 @@
 //! - Of its computing a node has 5 % with its token, as in its section 4.3.6.1, half before its operation, half after.
 //! - Times do not vary. Sources begin at instants drawn within their periods.
 //!
-//! # What is not as in the text
+//! # Differences from the text
 //!
-//! Nothing holds a source back whose frames are not done: frames in flight are not limited. Budgets are as long as periods, so a job that
+//! Nothing holds a source back when its frames are not done: frames in flight are not limited. Budgets are as long as periods, so a job that
 //! polls for longer comes later.
 
 use std::collections::BTreeMap;
@@ -48,7 +48,7 @@ const START: u64 = 10 * MILLISECOND;
 pub const CPUS: u16 = 6;
 /// Periods, how many graphs have each, and their base priorities: the higher the more urgent.
 const CLASSES: [(u64, usize, u64); 6] = [(20, 2, 75), (30, 2, 60), (40, 2, 45), (60, 5, 30), (80, 4, 15), (100, 2, 1)];
-/// What a bottom half computes.
+/// The time that a bottom half computes.
 const BOTTOM_HALF: u64 = 66 * MICROSECOND;
 /// Frames in 1.2 s, over all graphs.
 const FRAMES: u64 = 444;
@@ -56,16 +56,16 @@ const FRAMES: u64 = 444;
 const OPERATION: u64 = 660_000 * 1_200_000 / (FRAMES * 1_000 * KERNELS);
 const KERNELS: u64 = 6;
 const OPERATIONS: u64 = 8;
-/// What each node computes: with bottom halves, 5.76 CPUs.
+/// The time that each node computes: with bottom halves, 5.76 CPUs.
 const COMPUTE: u64 = (5_760 * 1_200_000 / FRAMES - OPERATIONS * BOTTOM_HALF - KERNEL_PATHS) / NODES.len() as u64;
-/// What kernel paths take of a frame where nothing is dropped: measured here, some 120 traps.
+/// The time of kernel paths in a frame where nothing is dropped: measured here, some 120 traps.
 const KERNEL_PATHS: u64 = 200 * MICROSECOND;
 /// Of that with a token, in thousandths.
 pub const WITH_TOKEN: u64 = 50;
 /// Time slices of tasks without jobs.
 const SLICE: u64 = 3 * MILLISECOND;
 
-/// A node: what it is for, where its operation runs, and the nodes that it leads to.
+/// A node: its purpose, the engine of its operation, and the nodes that it leads to.
 type Kind = (&'static str, Option<EngineIndex>, &'static [usize]);
 const EE: Option<EngineIndex> = Some(EngineIndex::Execution);
 /// All nodes of a graph.
@@ -127,7 +127,7 @@ pub struct Setup {
     pub early: bool,
 }
 
-/// What came of one graph.
+/// The results of one graph.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Frames {
     /// Its period, nanoseconds.
@@ -136,7 +136,7 @@ pub struct Frames {
     pub done: Vec<[u64; 2]>,
 }
 
-/// What came of a run.
+/// The results of a run.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Outcome {
     /// Of each graph, those with the shortest periods first.
@@ -216,7 +216,7 @@ impl Outcome {
         text + &format!("{SUMS}{busy} {held} {tokens} {engines} {throttles}\n")
     }
 
-    /// What such lines say; `None`: it did not print these.
+    /// The results in such lines; `None`: it did not print these.
     #[must_use]
     pub fn of_lines(lines: &str) -> Option<Outcome> {
         let graphs = periods().map(|period| Frames { period, done: Vec::new() }).collect();
@@ -256,7 +256,7 @@ struct Graph {
     phase: u64,
 }
 
-/// All graphs, whose sources begin at once.
+/// All graphs, with sources that begin at once.
 fn graphs() -> impl Iterator<Item = Graph> {
     let of = |(period, count, base)| std::iter::repeat_n(Graph { period: period * MILLISECOND, base, phase: 0 }, count);
     CLASSES.into_iter().flat_map(of)
@@ -338,7 +338,7 @@ impl Workload {
     }
 }
 
-/// What the trace says.
+/// The observations in the trace.
 #[derive(Default)]
 struct Seen {
     /// How many nodes there are.
@@ -354,7 +354,7 @@ struct Seen {
 }
 
 impl Seen {
-    /// A task is granted what it asked for.
+    /// A task is granted its request.
     fn answer(&mut self, record: &Record, what: usize) {
         let waited = self.asked.remove(&record.thread).map_or(0, |since| record.time - since);
         self.outcome.waited[what] += waited;
@@ -457,7 +457,7 @@ impl Workload {
             if self.is_managed() {
                 let _ = write!(text, "gpu = \"pool gpu: acquire\"\ndone = \"notification done.{name}: wait\"\n");
             } else {
-                // A script names what it would wait for.
+                // A script names the object that it would wait for.
                 *text += "done = \"notification done: wait\"\n";
             }
         }
@@ -470,7 +470,7 @@ impl Workload {
         }
     }
 
-    /// What a node does in each job.
+    /// The steps of a node in each job.
     fn script(&self, engine: Option<EngineIndex>) -> Vec<String> {
         let burn = |span: u64| format!("burn {span}ns");
         let Some(engine) = engine.map(|engine| ENGINES[engine.number()]) else { return vec![burn(COMPUTE)] };
@@ -512,12 +512,12 @@ impl Workload {
     }
 }
 
-//--- What the manifest cannot say
+// --- Facts that the manifest cannot express
 
 impl Workload {
     /// Connects engines to the devices that play them: a manifest has no device with so many clients.
     ///
-    /// Managed, each client has a context, so ten devices with one interrupt are one GPU: only who holds an engine's lock rings, so one of them
+    /// Managed, each client has a context, so ten devices with one interrupt are one GPU: only the holder of an engine's lock rings, so one of them
     /// works at a time. With the device's own queues it is one device, and all nodes of a graph, or of two, have one context: it has no more of them, and serves
     /// by arrival anyway.
     fn connect(&self, system: &mut Resolved) -> Result<(), String> {
@@ -555,7 +555,7 @@ impl Workload {
         Ok(())
     }
 
-    /// What runs otherwise than the manifest says: the driver, whose device has more clients, and nodes that have no jobs.
+    /// Programs that differ from the manifest's: the driver, with a device that has more clients, and nodes that have no jobs.
     fn programs(&self, system: &Resolved) -> Result<Vec<(usize, Program)>, String> {
         let driver = task(system, "driver")?;
         let client =
@@ -568,7 +568,7 @@ impl Workload {
             wrong: Vec::new(),
             bottom_half: BOTTOM_HALF,
         };
-        // Nobody waits for it who polls.
+        // No task that polls waits for it.
         let mut programs = vec![(driver, if self.is_managed() { program } else { Program::Nothing })];
         if self.has_jobs() {
             return Ok(programs);
@@ -596,7 +596,7 @@ impl Workload {
     }
 }
 
-/// Where the driver's handle to what client `place` waits for is: behind all that the manifest gives it.
+/// The slot of the driver's handle to the notification of client `place`: behind all handles that the manifest gives it.
 fn slot(place: usize) -> u16 {
     8 + place as u16
 }

@@ -1,4 +1,4 @@
-//! Budgets of CPU and engine time: what tasks that run ten times their time take from others, and from themselves.
+//! Budgets of CPU and engine time: the time that tasks which run ten times their time take from others, and from themselves.
 //!
 //! Source: Elliott 2015, section 4.4.1, figure 4.14. On the workload of [`super::gpusync`].
 
@@ -62,7 +62,7 @@ fn arrangements() -> Vec<Arrangement> {
     ]
 }
 
-/// Shares of execution engines are divided by what they are if each job takes what was declared.
+/// Shares of execution engines are divided by those of jobs that each take their declared time.
 const MEASURES: [Measure; 14] = [
     measure("T1 of ideal", Unit::Share, true, |seen| seen.share(seen.task(T1))),
     measure("overrunning, least", Unit::Share, false, |seen| least(seen.shares(true))),
@@ -101,7 +101,7 @@ fn conditions(found: &Findings) -> Vec<Condition> {
     let all: Vec<&str> = found.arrangements.iter().map(|one| one.0).collect();
     let least = least(all.iter().map(|one| value(one, "others, least")));
     let most = most(all.iter().map(|one| value(one, "others, most")));
-    // What one overrun takes, besides what is taken where nobody overruns.
+    // The time that one overrun takes, besides the time that is taken where no task overruns.
     let each = |one| {
         let taken = value(one, "T1 budgets taken") - value(PLAIN_EARLY, "T1 budgets taken");
         (taken / value(one, "T1 overruns"), value(one, "T1 9 e / budget"))

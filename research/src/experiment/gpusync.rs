@@ -10,13 +10,13 @@
 //! token back, and computes. Of its execution time 90 % are the GPU's; of these 75 % are kernels, the rest copies, half in and
 //! half out. Three tokens for each GPU, one request in each queue, chunks of 2 MB, from GPU to GPU without system memory.
 //!
-//! What the text leaves open, and what we take:
+//! Our choices where the text leaves a number open:
 //!
 //! - Its 28 CPU tasks are 22 by its list. Eight of 0.3 instead of two make 28.
 //! - Periods are drawn uniformly, in whole milliseconds; first releases within a period. T1 and T2 have theirs from the text: the
 //!   heavier has the shorter one. So have the other GPU tasks: 10 to 15 ms for those of 0.5, 25 to 50 for 0.25, 60 to 75 for 0.1.
 //! - 512 KB and 1 MB of T1 and T2 take, by their shares, 1.19 MB in a millisecond both; so we take that rate for all, and state is
-//!   twice in and out. The text sized buffers by it, as the worst case when all GPUs copy at once. That is what budgets have.
+//!   twice in and out. The text sized buffers by it, as the worst case when all GPUs copy at once. Budgets have this rate.
 //!   A copy takes a fifth of it: idle, the text's bus is five to eight times as fast (section 4.3), and two copies seldom meet here.
 //!   From GPU to GPU 1 MB takes 200 us near and 400 us far, with other traffic; idle, the near way is a tenth faster only.
 //! - The computing is halves before and after the token.
@@ -27,7 +27,7 @@
 //! - The number of requests in all queues: in the text there is no such limit. The published implementation of its author has one, and
 //!   demands it for queues as long as the text's: as many as CPUs. So there are arrangements with it and without.
 //!
-//! # What is not as it would be on a board
+//! # Differences from a board
 //!
 //! A device of the [contract](fusee_accel_contract) has room for fifteen clients, and these have seventeen. So each GPU is two
 //! devices of the model here, with one interrupt and one lock for each engine: to the kernel it is one, and because of the locks
@@ -60,14 +60,14 @@ pub struct Scale {
     users: usize,
     /// All tasks, from the source.
     tasks: fn(&mut Source) -> Vec<Task>,
-    /// How long a copy takes, in thousandths of what is provisioned for it.
+    /// How long a copy takes, in thousandths of its provision.
     copies: u64,
-    /// How long fetching its state takes, in thousandths of what is provisioned for one copy: from a GPU that is near, and from one
+    /// How long fetching its state takes, in thousandths of the provision for one copy: from a GPU that is near, and from one
     /// that is far.
     state: [u64; 2],
     /// Two jobs of ten times their time are no further apart than this.
     apart: u64,
-    /// What budgets have for each bottom half, and for what an engine is held while it runs; kernel paths are in it.
+    /// The part of budgets for each bottom half, and for each operation of an engine that is held; kernel paths are in it.
     completion: u64,
     /// Whether QEMU runs it, too.
     is_emulated: bool,
@@ -87,13 +87,13 @@ pub const FULL: Scale = Scale {
     users: 17,
     tasks: all_tasks,
     copies: 1_000 / IDLE_COPIES,
-    // Twice what it copies in and out.
+    // Twice the bytes that it copies in and out.
     state: [4_000 * NEAR_MEGABYTE / SYSTEM_MEGABYTE, 4_000 * FAR_MEGABYTE / SYSTEM_MEGABYTE],
     apart: 10_000 * MILLISECOND,
     completion: 100_000,
     is_emulated: false,
 };
-/// What QEMU has room for.
+/// The scale that QEMU has room for.
 const SMALL: Scale = Scale {
     cpus: 4,
     gpus: 2,
@@ -119,20 +119,20 @@ const FAR_MEGABYTE: u64 = 400_000;
 const CHUNK: u64 = 2 * SYSTEM_MEGABYTE;
 /// By how much a job that overruns is longer.
 const FACTOR: u64 = 10;
-/// What a bottom half computes: the mean that was measured on Linux. Source: Elliott 2015, section 4.3.1.1.
+/// The time that a bottom half computes: the mean that was measured on Linux. Source: Elliott 2015, section 4.3.1.1.
 const BOTTOM_HALF: u64 = 66_000;
 /// The observed tasks, by their numbers in the first cluster.
 pub const T1: usize = 0;
 pub const T2: usize = 1;
 
-//--- What an experiment on it is
+// --- Experiments on it
 
 /// One way to run the workload, with its name, and in a sentence.
 pub type Arrangement = (&'static str, &'static str, Setup);
 
 /// A quantity of it.
 pub struct Measure {
-    /// What it is.
+    /// The quantity.
     pub quantity: Quantity,
     /// Its value.
     pub of: fn(&Seen<'_>) -> f64,
@@ -142,7 +142,7 @@ pub const fn measure(name: &'static str, unit: Unit, charted: bool, of: fn(&Seen
     Measure { quantity: Quantity { name, unit, charted }, of }
 }
 
-/// What came of all GPU tasks.
+/// The results of all GPU tasks.
 pub struct Seen<'a> {
     scale: &'a Scale,
     clusters: &'a [Vec<Outcome>],
@@ -197,7 +197,7 @@ pub fn simulate(arrangements: &[Arrangement], measures: &[Measure], seed: u64, l
     Ok(findings(arrangements, measures, arrangements.iter().map(values).collect::<Result<_>>()?))
 }
 
-/// Runs all arrangements of [`SMALL`] in QEMU and in the simulator: what each found, and where they disagree.
+/// Runs all arrangements of [`SMALL`] in QEMU and in the simulator: the findings of each, and their disagreements.
 pub fn emulate(
     workspace: &Workspace,
     arrangements: &[Arrangement],
@@ -239,7 +239,7 @@ fn findings(arrangements: &[Arrangement], measures: &[Measure], values: Vec<Vec<
     }
 }
 
-//--- What runs
+// --- The workload
 
 /// How jobs are ordered. Engine locks are granted by arrival under the first, by priority under the second.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -250,16 +250,16 @@ pub enum Policy {
     Rm,
 }
 
-/// What happens to a job that has used up its budget of CPU and engine time.
+/// The consequence for a job that has used up its budget of CPU and engine time.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Overrun {
     /// Budgets are as long as periods, and engines cost nothing.
     Ignored,
-    /// It waits for the next period; once it holds no engine, it is told, gives its token back and ends.
+    /// The job waits for the next period; once it holds no engine, it is told, gives its token back and ends.
     Signal,
-    /// It takes budget and deadline of the next job, which is dropped.
+    /// The job takes budget and deadline of the next job, which is dropped.
     EarlyRelease,
-    /// The same, and budgets are longer by the bound on blocking, as far as periods allow.
+    /// As with early releases, and budgets are longer by the bound on blocking, as far as periods allow.
     Inheritance,
 }
 
@@ -270,12 +270,12 @@ impl Overrun {
     }
 }
 
-/// Who says which token a request waits for.
+/// The adviser that chooses the token for a request.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Adviser {
     /// The heuristics.
     Heuristics,
-    /// Nobody.
+    /// No adviser.
     Nobody,
     /// Chance.
     Chance,
@@ -309,7 +309,7 @@ struct Task {
     phase: u64,
     /// Before the token, and after it.
     compute: u64,
-    /// What is provisioned for a copy, each way; zero of a task without GPU.
+    /// The provision for a copy, each way; zero of a task without GPU.
     copy: u64,
     /// Each of two; zero of a task without GPU.
     kernel: u64,
@@ -322,7 +322,7 @@ impl Task {
         Task { period, phase: 0, compute: (execution - gpu) / 2, copy: gpu / 8, kernel: gpu * 3 / 8 }
     }
 
-    /// How long a job takes that does not move, if nobody else is there; provisioned is more.
+    /// How long a job takes that does not move, if it is alone; provisioned is more.
     fn execution(&self, scale: &Scale) -> u64 {
         2 * (self.compute + self.kernel + self.copy * scale.copies / 1_000)
     }
@@ -332,7 +332,7 @@ impl Task {
         self.copy * scale.state[1] / 1_000
     }
 
-    /// With a token, at most, if nobody else is there.
+    /// With a token, at most, if it is alone.
     fn critical_section(&self, scale: &Scale) -> u64 {
         2 * (self.copy + self.kernel) + self.migration(scale)
     }
@@ -380,7 +380,7 @@ fn all_tasks(source: &mut Source) -> Vec<Task> {
     drawn(source, tasks)
 }
 
-/// Those of [`SMALL`]: T1, T2, and whose copies fit into the buffers of the contract.
+/// Those of [`SMALL`]: T1, T2, and those with copies that fit into the buffers of the contract.
 fn few_tasks(source: &mut Source) -> Vec<Task> {
     let mut tasks = vec![(15, 250, true), (75, 100, true)];
     tasks.extend([(20, 250), (40, 100), (15, 500), (30, 250)].map(|(period, permille)| (period, permille, true)));
@@ -421,7 +421,7 @@ mod tests {
         for (seed, policy) in [(1, Policy::Edf), (2, Policy::Rm)] {
             let all = outcomes(Setup { policy, aberrant: true, ..PLAIN }, seed);
             for task in all.iter().filter(|task| !task.may_overrun) {
-                // What comes after the last job; and a hold is longer than its operation by kernel paths, and interrupts that wait.
+                // The part after the last job; and a hold is longer than its operation by kernel paths, and interrupts that wait.
                 let most = (task.jobs + 1) * (task.declared + task.declared / 20);
                 let execution = task.execution;
                 assert!((task.jobs * task.declared..=most).contains(&execution), "{execution} in {} jobs", task.jobs);

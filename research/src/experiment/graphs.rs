@@ -1,11 +1,11 @@
 //! Graphs that share one GPU: how evenly the last node of each completes, and how long a frame is under way.
 //!
-//! Source: Elliott 2015, section 5.5.3, tables 5.2 to 5.14 and figures 5.10 to 5.22. The workload, and what the text leaves open of it, is
+//! Source: Elliott 2015, section 5.5.3, tables 5.2 to 5.14 and figures 5.10 to 5.22. The workload, with the numbers that the text leaves open, is
 //! [`fusee_campaigns::video`]. The text's second measurement is another run than its first; here both are the same.
 //!
 //! # The kernel
 //!
-//! 136 tasks share the pool, where a kernel for a board has room for 20: with so many, its longest path would be far longer than what is
+//! 136 tasks share the pool, where a kernel for a board has room for 20: with so many, its longest path would be far longer than the one that is
 //! measured and promised. So the kernel of these runs is compiled with other limits, feature `large`, and is not that of `xtask`: each arrangement is a process of
 //! its own, the program `video` of the simulator. All else is the same code.
 //!
@@ -119,7 +119,7 @@ fn early_and_not() -> Vec<Arrangement> {
 
 /// A quantity of a run.
 pub struct Measure {
-    /// What it is.
+    /// The quantity.
     pub quantity: Quantity,
     /// Its value.
     pub of: fn(&Run) -> f64,
@@ -179,9 +179,9 @@ fn run(program: &Path, setup: Setup, seed: u64, length: u64) -> Result<Run> {
     Ok(Run::new(outcome, length))
 }
 
-//--- What came of it
+// --- Results
 
-/// What came of a run, from the end of its warm-up on.
+/// The results of a run, from the end of its warm-up on.
 pub struct Run {
     /// Of each graph, its period in nanoseconds, and gaps between completions, in periods, the least first.
     graphs: Vec<(u64, Vec<f64>)>,
@@ -189,7 +189,7 @@ pub struct Run {
     dropped: Vec<f64>,
     /// Latencies in periods, in the order of completion.
     latencies: Vec<f64>,
-    /// The same, the least first.
+    /// The values, the least first.
     sorted: Vec<f64>,
     /// CPUs that were busy, and tokens that were held, on average; not a number if there are none.
     busy: f64,
@@ -225,7 +225,7 @@ impl Run {
         self.mean_of(0..u64::MAX, of)
     }
 
-    /// The same of graphs whose periods in milliseconds are some of these.
+    /// The mean of graphs with periods in milliseconds that are some of these.
     fn mean_of(&self, periods: Range<u64>, of: fn(&[f64]) -> f64) -> f64 {
         let counts = |(period, gaps): &&(u64, Vec<f64>)| periods.contains(&(period / 1_000_000)) && gaps.len() > 1;
         mean(&self.graphs.iter().filter(counts).map(|(_, gaps)| of(gaps)).collect::<Vec<_>>())
@@ -337,7 +337,7 @@ const LATENCIES: [Measure; 12] = [
     measure(ENGINE_WAIT, Unit::Time, false, |run| run.waited[1]),
 ];
 
-//--- What must hold
+// --- Conditions
 
 /// The share of frames that counts as none: a frame more or less at the end of a short run.
 const NONE: f64 = 0.005;

@@ -1,22 +1,22 @@
-//! Managed against unmanaged: what engine locks, and bottom halves at the waiter's priority, are worth each.
+//! Managed against unmanaged: the worth of engine locks, and of bottom halves at the waiter's priority, each.
 //!
 //! One CPU under EDF and a GPU with three engines. `control` computes only; `camera` and `lidar` copy in, run a kernel and
 //! copy out before their deadlines; hogs, in the background, do the same as often as they can.
 //!
 //! # How the numbers were chosen
 //!
-//! Periods and lengths of operations are round. Kernels of hogs are long, for that is when somebody has to decide who is next: an
+//! Periods and lengths of operations are round. Kernels of hogs are long, for then the order of clients has to be decided: an
 //! operation cannot be preempted. With 3 ms in place of 10 nothing is late without management either, as five of them are
 //! shorter then than all that a proof with tokens has to assume. The rest follows, so that no number is there to be tuned:
 //!
 //! - There are as many hogs as a device has room for, unless its manifest says otherwise: seven clients.
 //! - Two tokens: one job can copy while another computes, and of two that want an engine by priority none passes the other again
-//!   and again, so that waiting has a bound whatever the hogs do.
+//!   and again, so that waiting has a bound with any hogs.
 //! - The deadlines of `camera` and `lidar` are the shortest in whole milliseconds that `cargo xtask analyze` proves of the
-//!   arrangement with tokens, which is GPUSync as the text has it, with what kernel paths cost (`tests`). All other arrangements
+//!   arrangement with tokens, which is GPUSync as the text has it, with the costs of kernel paths (`tests`). All other arrangements
 //!   have the same.
-//! - What the end of an operation takes is two bottom halves: two jobs have tokens, and the driver serves one after the other.
-//! - Budgets are three times what a job computes: others that hold what it waits for, and bottom halves, take from it.
+//! - The end of an operation takes two bottom halves: two jobs have tokens, and the driver serves one after the other.
+//! - Budgets are three times the computing of a job: holders of objects that it waits for, and bottom halves, take from it.
 //! - The bottom half takes the mean that was measured on Linux. Source: Elliott 2015, §4.3.1.1: mean 66.14, median 54.68, maximum
 //!   1008.58 us. It is an input here, not a result, and constant: longer ones would only make the difference larger.
 
@@ -44,7 +44,7 @@ struct Client {
     period: u64,
     deadline: u64,
     budget: u64,
-    /// What it computes before its operations, and after them; a hog before them only.
+    /// The time that it computes before its operations, and after them; a hog before them only.
     burn: u64,
     /// Its operations: in, kernel, out.
     operations: [u64; 3],
@@ -79,9 +79,9 @@ const TOKENS: u64 = 2;
 /// Engines in the order of a job's operations, with their indices in the device.
 const ENGINES: [(&str, usize); 3] = [("ce_in", 1), ("ee", 0), ("ce_out", 2)];
 const BOTTOM_HALF: u64 = 66;
-/// What is declared of the end of an operation: a bottom half, its interrupt and the driver's calls.
+/// The declared time of the end of an operation: a bottom half, its interrupt and the driver's calls.
 const COMPLETION: u64 = BOTTOM_HALF + 10;
-/// What is declared of computing in a hold, and with a token besides: calls.
+/// The declared time of computing in a hold, and with a token besides: calls.
 const CALLS: u64 = 20;
 /// First releases, in microseconds: until then the driver opens contexts.
 const START: u64 = 10_000;
@@ -94,18 +94,18 @@ const MANAGED: &str = "managed";
 const MANAGED_ALONE: &str = "managed, no hogs";
 const GPUSYNC: &str = "managed, tokens";
 
-/// Who may use an engine next, and at whose priority bottom halves run.
+/// The order of an engine's users, and the priority of bottom halves.
 #[derive(Clone, Copy)]
 struct Choice {
     managed: bool,
-    /// Who may use the GPU at all.
+    /// The clients that may use the GPU at all.
     whole: Whole,
-    /// The driver comes first, whoever waits.
+    /// The driver comes first, with any waiters.
     fixed: bool,
     hogs: bool,
 }
 
-/// What a job takes before its first operation, and gives back after its last.
+/// The object that a job takes before its first operation, and gives back after its last.
 #[derive(Clone, Copy, Eq, PartialEq)]
 enum Whole {
     Nothing,
@@ -135,7 +135,7 @@ fn arrangements(length: u64) -> Vec<System> {
     all.into_iter().map(system).collect()
 }
 
-//--- What is measured
+// --- Measures
 
 const fn measure(name: &'static str, unit: Unit, charted: bool, of: fn(&Ended<'_>) -> f64) -> Measure {
     Measure { quantity: Quantity { name, unit, charted }, of }
@@ -167,14 +167,14 @@ const MEASURES: [Measure; 10] = [
     of_task!("lidar", response),
 ];
 
-/// Loops of all hogs, by what they computed, also known where no lock is taken. Their calls count, too, so these are some
+/// Loops of all hogs, by their computing time, also known where no lock is taken. Their calls count, too, so these are some
 /// percent too many.
 fn loops(run: &Ended<'_>) -> f64 {
     let computed = (1..=HOGS).map(|number| run.task(&format!("{}{number}", HOG.name), Ledger::ThreadTime));
     computed.sum::<f64>() / (HOG.burn * 1_000) as f64
 }
 
-//--- What must hold
+// --- Conditions
 
 fn conditions(found: &Findings) -> Vec<Condition> {
     let loops = |arrangement| found.value(arrangement, "hog loops");

@@ -1,4 +1,4 @@
-//! Migration and affinity: how often tasks move to another GPU, with their state, and what the heuristics have to do with it.
+//! Migration and affinity: how often tasks move to another GPU, with their state, and the part of the heuristics in it.
 //!
 //! Source: Elliott 2015, section 4.4.1, table 4.9. On the workload of [`super::gpusync`].
 

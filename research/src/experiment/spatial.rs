@@ -1,7 +1,7 @@
-//! Processes that share one GPU of many SMs: by priorities ([`priority`]), at what cost in throughput ([`throughput`]), and equally
+//! Processes that share one GPU of many SMs: by priorities ([`priority`]), at a cost in throughput ([`throughput`]), and equally
 //! ([`sharing`]).
 //!
-//! Source: Tanasic et al., ISCA 2014, sections 4.2 to 4.4. What the paper leaves open, and what we take, stands at the head of
+//! Source: Tanasic et al., ISCA 2014, sections 4.2 to 4.4. Our choices where the paper leaves a number open are at the head of
 //! [`fusee_campaigns::spatial`].
 //!
 //! # How it is measured
@@ -11,10 +11,10 @@
 //! another policy. Means are over workloads. In workload `i` program `i` modulo ten comes first, and has the high
 //! priority where there is one: 40 workloads of each size are four of each program.
 //!
-//! All of it is done in each variant of what is not published, and a condition holds if it holds in all of them.
+//! All of it is done in each variant of the unpublished numbers, and a condition holds if it holds in all of them.
 //!
-//! A replay depends on nothing but its [`Replay`] and its workload. So what two experiments of one command have in common is
-//! replayed once: three of the six ways of [`throughput`] are ways of [`priority`], too.
+//! A replay depends on nothing but its [`Replay`] and its workload. So the common replays of two experiments of one command are
+//! run once: three of the six ways of [`throughput`] are ways of [`priority`], too.
 //!
 //! # Two ways to read the table
 //!
@@ -44,7 +44,7 @@ pub use self::throughput::EXPERIMENT as THROUGHPUT;
 
 /// The name of all of them, one after the other.
 pub const ALL: &str = "spatial";
-/// What they are to find out.
+/// The question of all three.
 pub const ALL_QUESTION: &str = "the three above; what two of them have in common runs once";
 
 /// Numbers of processes.
@@ -54,7 +54,7 @@ const WORKLOADS: u64 = 40;
 /// and in `cargo xtask test`: each program comes first once.
 const FEW_WORKLOADS: u64 = 10;
 
-/// What is run of an experiment.
+/// The part of an experiment that is run.
 pub struct Form {
     sizes: &'static [usize],
     variants: &'static [Variant],
@@ -70,10 +70,10 @@ impl Form {
         Form { sizes: &SIZES, variants: &VARIANTS, reading, runs: RUNS }
     }
 
-    /// What `cargo xtask test` runs: 2 and 4 processes, in one variant, until each has two complete runs.
+    /// The form that `cargo xtask test` runs: 2 and 4 processes, in one variant, until each has two complete runs.
     pub const SHORT: Form = Form { sizes: &[2, 4], variants: &[VARIANTS[2]], reading: Inputs::KERNEL, runs: 2 };
 
-    /// Why conditions need not hold that are about who has the SMs.
+    /// The reason for which conditions about the owners of SMs need not hold.
     pub const fn reason(&self) -> Option<&'static str> {
         match self.reading {
             Reading::Block => Some(
@@ -99,7 +99,7 @@ impl Form {
     }
 }
 
-/// One way to run the workloads, in one variant; or what the paper says.
+/// One way to run the workloads, in one variant; or the numbers of the paper.
 pub struct Arrangement {
     /// The variant and the policy, in tables.
     pub name: &'static str,
@@ -109,7 +109,7 @@ pub struct Arrangement {
     variant: &'static str,
     /// How it decides, and which number it has among the ways of its variant; the first is the baseline. Without: the paper.
     way: Option<(usize, Way)>,
-    /// What the paper says of it.
+    /// The paper's numbers of it.
     paper: fn(What, usize) -> f64,
 }
 
@@ -127,7 +127,7 @@ pub struct Way {
 const FCFS: fn(u8) -> Rule = |_| Rule::Fcfs(Fcfs);
 const UNKNOWN: fn(What, usize) -> f64 = |_, _| f64::NAN;
 
-/// The same ways in all variants, by names that begin with the variant's.
+/// These ways in all variants, by names that begin with the variant's.
 fn in_all_variants<const N: usize>(
     names: [[&'static str; N]; 3],
     abouts: [&'static str; N],
@@ -145,7 +145,7 @@ fn in_all_variants<const N: usize>(
     VARIANTS.into_iter().zip(names).flat_map(of).collect()
 }
 
-/// What the paper says of a policy.
+/// The paper's numbers of a policy.
 const fn paper(name: &'static str, about: &'static str, says: fn(What, usize) -> f64) -> Arrangement {
     Arrangement { name, about, variant: "", way: None, paper: says }
 }
@@ -155,11 +155,11 @@ fn of_sizes(figures: [f64; 4], size: usize) -> f64 {
     SIZES.iter().position(|one| *one == size).map_or(f64::NAN, |place| figures[place])
 }
 
-//--- What is measured
+// --- Measures
 
 /// A quantity of workloads of one size.
 pub struct Measure {
-    /// What it is.
+    /// The quantity.
     pub quantity: Quantity,
     what: What,
     size: usize,
@@ -174,7 +174,7 @@ const fn measure(name: &'static str, unit: Unit, charted: bool, what: What, size
 pub enum What {
     /// The improvement of the NTT of the first process, of a class by its kernels if one is named.
     First(Option<Class>),
-    /// The same of all processes.
+    /// The mean of all processes.
     Each(Option<Class>),
     /// NTT of the first process.
     Ntt,
@@ -186,11 +186,11 @@ pub enum What {
     FirstThroughput,
     /// That of the baseline by this one.
     Loss,
-    /// The same of all processes but the first.
+    /// The loss of all processes but the first.
     OthersLoss,
     /// Fairness by that of the baseline.
     Fairness,
-    /// The share of workloads whose mean NTT is better than in the baseline.
+    /// The share of workloads with a mean NTT that is better than in the baseline.
     Better,
     /// Shares of the time of SMs: blocks were saved or restored,
     Moving,
@@ -265,7 +265,7 @@ impl What {
 
 //--- Running it
 
-/// What was replayed already, for all experiments of one command: some have ways in common, and of two processes some workloads are drawn twice.
+/// The finished replays, for all experiments of one command: some have ways in common, and of two processes some workloads are drawn twice.
 #[derive(Default)]
 pub struct Replays(Mutex<HashMap<Vec<usize>, OfWorkload>>);
 
@@ -283,7 +283,7 @@ struct Replay {
 }
 
 impl Replays {
-    /// What came of a replay of a workload: known, or found now.
+    /// The result of a replay of a workload: known, or found now.
     fn of(&self, workload: &[usize], replay: Replay, find: impl Fn() -> Seen) -> Seen {
         // A thread that panicked has put nothing in by halves.
         let lock = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -379,9 +379,9 @@ impl Alone {
     }
 }
 
-//--- What must hold
+// --- Conditions
 
-/// What was found, by variant, policy and number of processes.
+/// The findings, by variant, policy and number of processes.
 struct Numbers<'a> {
     found: &'a Findings,
     variants: Vec<&'static str>,
@@ -389,7 +389,7 @@ struct Numbers<'a> {
 }
 
 impl Numbers<'_> {
-    /// Of what was run: `policy` is one of the policies.
+    /// The numbers of these findings: `policy` is one of the policies.
     fn new<'a>(found: &'a Findings, policy: &str, quantity: &str) -> Numbers<'a> {
         let has = |variant: &&str| found.arrangements.iter().any(|one| one.0 == format!("{variant}: {policy}"));
         let variants: Vec<&'static str> = VARIANTS.iter().map(|one| one.name).filter(has).collect();
@@ -434,7 +434,7 @@ impl Numbers<'_> {
         values.collect::<Vec<_>>().join(" / ")
     }
 
-    /// The same of a share, in per cent.
+    /// A share as text, in per cent.
     fn shares(&self, policy: &str, quantity: &str, size: usize) -> String {
         let values = self.variants.iter().map(|variant| Unit::Share.show(self.value(variant, policy, quantity, size)));
         values.collect::<Vec<_>>().join(" / ")

@@ -1,4 +1,4 @@
-//! Experiments whose arrangements are systems: the simulator runs them for long, QEMU for a few seconds.
+//! Experiments with systems as arrangements: the simulator runs them for long, QEMU for a few seconds.
 //!
 //! Quantities come from the ledgers, which both leave at a system's end.
 
@@ -15,7 +15,7 @@ use fusee_simulator::{Checks, Options, Overheads, simulate_observed};
 use super::{Findings, Quantity};
 use fusee_host::system::{self, RunOptions, Workspace};
 
-/// What kernel paths cost in the simulator.
+/// The costs of kernel paths in the simulator.
 pub const OVERHEADS: Overheads = Overheads::ROUND;
 
 /// One way to run the workload.
@@ -30,7 +30,7 @@ pub struct System {
 
 /// A quantity of a system.
 pub struct Measure {
-    /// What it is.
+    /// The quantity.
     pub quantity: Quantity,
     /// Its value.
     pub of: fn(&Ended<'_>) -> f64,
@@ -50,7 +50,7 @@ impl Ended<'_> {
         self.length as f64 / 1e9
     }
 
-    /// What the ledger says of a task; zero of one that is not there.
+    /// The number of the ledger for a task; zero of one that is not there.
     pub fn task(&self, name: &str, ledger: Ledger) -> f64 {
         let index = self.system.tasks.iter().position(|task| task.name == name);
         index.map_or(0.0, |index| self.amount(ledger, index) as f64)
@@ -91,7 +91,7 @@ pub fn simulate(systems: &[System], measures: &[Measure], length: u64) -> Result
     findings(systems, measures, of)
 }
 
-/// Runs all systems in QEMU, and each as long in the simulator: what QEMU found, and which tasks are late in one of
+/// Runs all systems in QEMU, and each as long in the simulator: QEMU's findings, and the tasks that are late in one of
 /// both only.
 pub fn emulate(
     workspace: &Workspace,

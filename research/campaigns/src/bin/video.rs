@@ -19,7 +19,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// What comes of these words: those of a setup, a seed, and nanoseconds.
+/// The results for these words: those of a setup, a seed, and nanoseconds.
 fn lines(arguments: &[String]) -> Result<String, String> {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let [scheduling, tokens, order, with_token, early, seed, length] = words[..] else {

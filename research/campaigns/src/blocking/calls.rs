@@ -1,4 +1,4 @@
-//! Random systems whose jobs call servers, which call each other.
+//! Random systems with jobs that call servers, which call each other.
 //!
 //! Each server computes for its whole service, the nested calls among it. Each of the tasks calls some of them, a few times in a
 //! job; some sleep; and one of no importance calls for ever.
@@ -6,7 +6,7 @@
 //! # Invariants
 //!
 //! 1. A system depends on the seed and its number only.
-//! 2. What tasks and servers declare is what they do.
+//! 2. Tasks and servers keep their declarations exactly.
 //! 3. A server that clients of several clusters call makes no calls itself.
 
 use std::fmt::Write;
@@ -30,7 +30,7 @@ struct Server {
     service: u64,
     calls: Vec<(usize, u64)>,
     cluster: Option<usize>,
-    /// It has a budget of its own, which is for tokens, and for nothing here.
+    /// The server has a budget of its own, which is for tokens, and for nothing here.
     has_budget: bool,
     uses: Uses,
 }
@@ -51,7 +51,7 @@ pub(super) fn draw(family: Family, seed: u64, number: u64) -> (String, u64) {
     draw_with(family, seed, number, &waits)
 }
 
-/// The same, with budgets and periods by how long each task lends and waits.
+/// A system as of [`draw`], with budgets and periods by how long each task lends and waits.
 fn draw_with(family: Family, seed: u64, number: u64, waits: &Waits) -> (String, u64) {
     let mut source = Source::new(seed, number);
     let across = family == Family::CallsAcross;
@@ -259,7 +259,7 @@ fn works(servers: &[Server], index: usize) -> u64 {
         + servers[index].calls.iter().map(|(other, times)| times * works(servers, *other)).sum::<u64>()
 }
 
-/// What the servers of such a system run, whose names begin with `server`: each service takes as long as it may, but for so many
+/// The programs of the servers of such a system, with names that begin with `server`: each service takes as long as it may, but for so many
 /// nanoseconds, with the calls that are declared in between.
 pub(crate) fn programs(manifest: &Manifest, spare: u64) -> Vec<(usize, Program)> {
     let system = &manifest.system;

@@ -1,4 +1,4 @@
-//! Random systems whose pool has tokens of several devices: a job works on the one that its token is for.
+//! Random systems with pools that have tokens of several devices: a job works on the one that its token is for.
 
 use std::fmt::Write;
 

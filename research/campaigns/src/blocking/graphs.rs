@@ -1,7 +1,8 @@
-//! Random graphs whose nodes share engines and tokens: how late their jobs are, from their own releases and from those of their sources.
+//! Random graphs with nodes that share engines and tokens: how late their jobs are, from their own releases and from those of their sources.
 //!
-//! A system is one of those with tokens and engine locks, but its tasks with jobs are the nodes of one graph or two, on whatever clusters they are: with joins, with other numbers of tokens than
-//! one, with thresholds, and with edges that lead back. What of it is true of each node's jobs is read from the ends of jobs in the trace.
+//! A system is one of those with tokens and engine locks, but its tasks with jobs are the nodes of one graph or two, on any clusters: with joins,
+//! with other numbers of tokens than one, with thresholds, and with edges that lead back. The observations of each node's jobs are read from the ends
+//! of jobs in the trace.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -18,7 +19,7 @@ use fusee_simulator::{Checks, First, Options};
 use super::{LONG, systems, tighten};
 use crate::draws::{Draws, Wrong};
 
-/// What is said of a system.
+/// The bounds of a system.
 #[derive(Clone, Debug, Default)]
 pub struct GraphClaims {
     /// Of each task how long it takes from a release to its completion, at most, nanoseconds.
@@ -27,7 +28,7 @@ pub struct GraphClaims {
     pub nodes: Vec<Vec<Lateness>>,
 }
 
-/// What came out.
+/// The results.
 #[derive(Clone, Debug, Default)]
 pub struct GraphReport {
     /// Systems simulated.
@@ -50,7 +51,7 @@ pub struct GraphReport {
     pub violations: Vec<Wrong>,
 }
 
-/// Draws and simulates systems on all CPUs of the host, and compares what happened with what `claims` says of each.
+/// Draws and simulates systems on all CPUs of the host, and compares the observations with the `claims` of each.
 pub fn graphs(draws: Draws, claims: &(dyn Fn(&Manifest) -> GraphClaims + Sync)) -> GraphReport {
     graphs_on(draws, claims, None)
 }
@@ -197,7 +198,7 @@ pub(crate) fn edges(source: &mut Source, nodes: usize, is_plain: bool) -> (Vec<R
     (rates, edges)
 }
 
-//--- What happens
+// --- Observations
 
 /// A job that ended: its release and its end.
 type Job = (u64, u64);
@@ -260,7 +261,7 @@ impl GraphReport {
         Ok(())
     }
 
-    /// What a graph's jobs did against what is said of them.
+    /// Compares a graph's jobs with their bounds.
     fn compare(
         &mut self,
         system: &Resolved,
@@ -303,7 +304,7 @@ impl GraphReport {
         wrong
     }
 
-    /// Adds what came out of other systems.
+    /// Adds the results of other systems.
     pub fn join(&mut self, other: GraphReport) {
         self.systems += other.systems;
         self.bounded += other.bounded;

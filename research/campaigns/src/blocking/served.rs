@@ -1,11 +1,11 @@
-//! Engines and tokens that servers and tasks of one cluster hold: what [`super::calls`] adds to its systems.
+//! Engines and tokens that servers and tasks of one cluster hold: the addition to the systems of [`super::calls`].
 //!
 //! # Invariants
 //!
-//! 1. An engine, and a pool, is of one cluster, and so are all who use it.
+//! 1. An engine, and a pool, is of one cluster, and so are all its users.
 //! 2. On several CPUs, or where it is held with tokens, no more than two hold an engine by priority.
 //! 3. Each request for a token joins a queue at once.
-//! 4. Whoever says that it holds something so often, for so long, does.
+//! 4. A task that declares to hold something so often, for so long, does.
 
 use std::fmt::Write;
 
@@ -17,7 +17,7 @@ use super::{MICROSECOND, MILLISECOND};
 struct Engine {
     name: String,
     cluster: usize,
-    /// It is one of the accelerator.
+    /// The engine is one of the accelerator.
     works: bool,
     /// How many more may hold it.
     room: u64,
@@ -57,7 +57,7 @@ const USERS: u64 = 8;
 const CLIENTS: u64 = 7;
 
 impl Shared {
-    /// Writes what clusters of these sizes have: mutexes, or the engines of an accelerator in the first; and pools.
+    /// Writes the objects of clusters of these sizes: mutexes, or the engines of an accelerator in the first; and pools.
     pub(super) fn draw(source: &mut Source, text: &mut String, sizes: &[u64]) -> Shared {
         let mut shared = Shared { clients: CLIENTS, ..Shared::default() };
         let has_device = source.draw(0, 2) > 0;
@@ -98,7 +98,7 @@ impl Shared {
         self.engines.is_empty()
     }
 
-    /// Draws what a job or a service of `cluster` uses; a token only if it has a budget.
+    /// Draws the objects that a job or a service of `cluster` uses; a token only if it has a budget.
     pub(super) fn uses(&mut self, source: &mut Source, cluster: usize, longest: u64, has_budget: bool) -> Uses {
         let mut uses = Uses::default();
         if has_budget && self.pools.contains(&cluster) && source.draw(0, 2) > 0 {

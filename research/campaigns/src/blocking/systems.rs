@@ -4,7 +4,7 @@
 //!
 //! 1. A system depends on the seed and its number only.
 //! 2. No two jobs of a cluster have the same priority point: periods are drawn to the nanosecond.
-//! 3. Budgets cover what jobs compute, and most of them what jobs may lend: what that is, the analysis says of the same
+//! 3. Budgets cover the computing of jobs, and most of them the time that jobs may lend: the analysis computes that time for the same
 //!    system with longer budgets. Whether it is right is for others to find out: no budget may run dry.
 
 use std::collections::HashMap;
@@ -29,14 +29,14 @@ struct Use {
     within: bool,
 }
 
-/// What a task shares.
+/// The objects that a task shares.
 struct Sharing {
     /// A pool, and how long it computes with a token of it, holds apart.
     section: Option<(usize, u64)>,
     uses: Vec<Use>,
 }
 
-/// What tasks of one cluster share.
+/// The objects that tasks of one cluster share.
 struct Shared {
     engines: Vec<Engine>,
     /// Engines from this one on are of one group.
@@ -52,9 +52,9 @@ struct Shared {
 #[derive(Clone)]
 struct Engine {
     name: String,
-    /// It is one of the accelerator.
+    /// The engine is one of the accelerator.
     works: bool,
-    /// It is held with a token of this pool only.
+    /// The engine is held with a token of this pool only.
     pool: Option<usize>,
 }
 
@@ -70,12 +70,12 @@ pub(super) fn draw(family: Family, seed: u64, number: u64) -> (String, u64) {
     draw_twice(&|waits| draw_with(family, false, seed, number, waits))
 }
 
-/// The same of one whose tasks with jobs are nodes of one graph or two.
+/// A system as of [`draw`] with nodes of one graph or two as its tasks with jobs.
 pub(super) fn draw_graphs(seed: u64, number: u64) -> (String, u64) {
     draw_twice(&|waits| draw_with(Family::Within, true, seed, number, waits))
 }
 
-/// First with guesses, then with what the analysis says of that.
+/// First with guesses, then with the results of their analysis.
 fn draw_twice(draw: &dyn Fn(&Waits) -> (String, u64)) -> (String, u64) {
     let (text, longest) = draw(&HashMap::new());
     let Ok(manifest) = Manifest::parse(Path::new("random.toml"), &text) else { return (text, longest) };
@@ -91,10 +91,10 @@ fn draw_twice(draw: &dyn Fn(&Waits) -> (String, u64)) -> (String, u64) {
     draw(&waits)
 }
 
-/// What each task lends and pays for engines, and for how long it is blocked.
+/// The time that each task lends and pays for engines, and the time for which it is blocked.
 pub(super) type Waits = HashMap<String, (u64, u64)>;
 
-/// The same, with budgets by what each task lends, or enough for most; and where clusters share, periods by how long it waits.
+/// A system with budgets by the time that each task lends, or enough for most; and where clusters share, periods by how long it waits.
 fn draw_with(family: Family, has_graphs: bool, seed: u64, number: u64, waits: &Waits) -> (String, u64) {
     let mut source = Source::new(seed, number);
     let across = family == Family::Across;
@@ -102,7 +102,7 @@ fn draw_with(family: Family, has_graphs: bool, seed: u64, number: u64, waits: &W
     let policy = source.pick(&["EDF", "FL", "EDF", "FL", "RM"]);
     let clusters = match across {
         true => source.pick(&[&[1, 1][..], &[2, 1], &[1, 2], &[1, 1, 1], &[2, 2], &[3, 1], &[1, 1, 2]]).to_vec(),
-        // On several CPUs nothing is said of engines whose device decides.
+        // On several CPUs there are no bounds for engines with a device that decides.
         false if family == Family::Keyed => vec![1; cpus as usize],
         false => clusters(&mut source, cpus),
     };
@@ -172,7 +172,7 @@ fn draw_with(family: Family, has_graphs: bool, seed: u64, number: u64, waits: &W
     (text, longest)
 }
 
-/// The same, and each use of the execution engine says how long a block of it takes: as long as the operation, which has one for each SM.
+/// The text with a declared length of a block for each use of the execution engine: as long as the operation, which has one for each SM.
 fn with_blocks(text: &str) -> String {
     let lines = text.lines().map(|line| {
         let operation = line.strip_prefix("uses.ee = ").and_then(|uses| uses.split("operation = ").nth(1));
@@ -406,8 +406,8 @@ fn tasks(
     longest
 }
 
-/// Writes clients without locks, of any cluster: they queue what there is room for, in commands as long as they may be or shorter, and some that never
-/// end; and says of the engines how long they take. With `on_sms` they use the execution engine, which has SMs and is said nothing of.
+/// Writes clients without locks, of any cluster: they queue as many commands as there is room for, as long as they may be or shorter, and some that
+/// never end; and says of the engines how long they take. With `on_sms` they use the execution engine, which has SMs and is said nothing of.
 fn riders(source: &mut Source, text: &mut String, clusters: u64, on_sms: bool) {
     let hang = source.draw(0, 1) == 0;
     let first = if on_sms { 0 } else { source.draw(0, 2) as usize };
@@ -452,7 +452,7 @@ fn riders(source: &mut Source, text: &mut String, clusters: u64, on_sms: bool) {
     }
 }
 
-/// What a job does, and how long it computes.
+/// The script of a job, and how long it computes.
 fn script(source: &mut Source, shared: &Shared, own: &Sharing, is_idler: bool) -> (String, u64) {
     let mut steps = Vec::new();
     let mut computed = 0;
@@ -462,7 +462,7 @@ fn script(source: &mut Source, shared: &Shared, own: &Sharing, is_idler: bool) -
             steps.push(format!("\"burn {span}ns\""));
         }
     };
-    // Whoever is of no importance goes round for ever: how often it holds what counts with a token only.
+    // A task of no importance goes round for ever: how often it holds an object counts with a token only.
     let times = |one: &Use| if is_idler && !one.within { 1 } else { one.times };
     let requests = |source: &mut Source, within: bool| -> Vec<&Use> {
         let uses = own.uses.iter().filter(|one| one.within == within);
@@ -511,14 +511,14 @@ impl Shared {
         Shared { engines: Vec::new(), grouped: 0, pools: Vec::new(), across: 0, only_waits: false }
     }
 
-    /// The same, and what one cluster has for itself.
+    /// The objects shared by all, with those of one cluster.
     fn and(&self, (engines, pool): (Vec<Engine>, Option<String>)) -> Shared {
         let engines = self.engines.iter().cloned().chain(engines).collect();
         let pools = self.pools.iter().cloned().chain(pool).collect();
         Shared { engines, pools, ..*self }
     }
 
-    /// What one task shares.
+    /// The objects that one task shares.
     fn draw(&self, source: &mut Source, heavy: u64) -> Sharing {
         let has_section = !self.pools.is_empty() && source.draw(0, 4) > 0;
         let section = has_section.then(|| {
@@ -572,7 +572,7 @@ impl Shared {
         steps.push(format!("\"release {engine}\""));
     }
 
-    /// What others may take from the budget of `all[index]` while it waits, unless they come again and again: all that they
+    /// The time that others may take from the budget of `all[index]` while it waits, unless they come again and again: all that they
     /// compute with engines and tokens, for each of its requests, and for as many of theirs as may be before it.
     fn lends(&self, all: &[Sharing], index: usize) -> u64 {
         let others = all.iter().enumerate().filter(|(other, _)| *other != index);

@@ -1,4 +1,4 @@
-//! What is measured of processes that run together: each against itself alone.
+//! The measures of processes that run together: each against itself alone.
 //!
 //! Source: Eyerman and Eeckhout, "System-level performance metrics for multiprogram workloads", IEEE Micro 2008.
 

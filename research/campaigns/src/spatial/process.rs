@@ -4,7 +4,7 @@ use fusee_spatial::{Grid, Key};
 
 use super::workload::Trace;
 
-/// What a process needs next.
+/// The next need of a process.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Need<'a> {
     /// Its CPU for so long.
@@ -15,7 +15,7 @@ pub enum Need<'a> {
     Launch(&'a Grid),
 }
 
-/// A process, and what it has done.
+/// A process, and its steps so far.
 #[derive(Clone, Debug)]
 pub struct Process<'a> {
     trace: &'a Trace,
@@ -36,7 +36,7 @@ impl<'a> Process<'a> {
         Self { trace, key, began: 0, step: 0, runs: Vec::new() }
     }
 
-    /// What it needs for its present step.
+    /// The resource for its present step.
     #[must_use]
     pub fn need(&self) -> Need<'a> {
         match self.step {

@@ -1,7 +1,7 @@
 //! The loop over events: as many CPUs as processes, one copy engine, one execution engine.
 //!
-//! At each instant, in this order: what ends on the execution engine, which also decides what runs there next; what ends on the copy
-//! engine; what ends on CPUs; what the processes that these ends concern need next, by their number; which copy begins.
+//! At each instant, in this order: ends on the execution engine, which also decide what runs there next; ends on the copy
+//! engine; ends on CPUs; the next needs of the processes that these ends concern, by their number; the copy that begins.
 
 use fusee_spatial::{Bad, Context, Counters, Description, Engine, Host, Key, Mechanism, Outcome as End, Record, Rule};
 
@@ -9,7 +9,7 @@ use super::SMS;
 use super::process::{Need, Process};
 use super::workload::Trace;
 
-/// Who copies next.
+/// The order of copies.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Copies {
     /// In the order of arrival.
@@ -21,31 +21,31 @@ pub enum Copies {
 /// How the two engines decide.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Setup {
-    /// Who has the SMs.
+    /// The rule that gives SMs to processes.
     pub rule: Rule,
     /// How SMs are taken away.
     pub mechanism: Mechanism,
-    /// Who copies next.
+    /// The order of copies.
     pub copies: Copies,
 }
 
 /// A process of a workload.
 #[derive(Clone, Copy, Debug)]
 pub struct Member<'a> {
-    /// What it does.
+    /// Its trace.
     pub trace: &'a Trace,
     /// Its priority.
     pub key: Key,
 }
 
-/// What came of a run.
+/// The results of a run.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Outcome {
     /// Of each process, how long each complete run took, in nanoseconds.
     pub runs: Vec<Vec<u64>>,
     /// Virtual time of all, in nanoseconds.
     pub length: u64,
-    /// What the execution engine counted.
+    /// The counters of the execution engine.
     pub counters: Counters,
 }
 
@@ -84,7 +84,7 @@ const NEVER: u64 = u64::MAX;
 /// Replays `members` until each has `least` complete runs.
 ///
 /// # Panics
-/// If there are more members than contexts of the engine, or one launches what no SM can run: neither is in a table of ours.
+/// If there are more members than contexts of the engine, or one launches kernels that no SM can run: neither is in a table of ours.
 #[must_use]
 pub fn run(members: &[Member<'_>], setup: &Setup, least: usize) -> Outcome {
     let engine = Engine::new(setup.rule, Description::of(SMS, setup.mechanism)).expect("13 SMs are a sound engine");
@@ -117,9 +117,9 @@ struct Machine<'a> {
     /// When each process is done with computing.
     wakes: Vec<u64>,
     copies: Copies,
-    /// Whose copy is under way, and when it ends.
+    /// The process with the copy under way, and the instant of its end.
     copying: Option<(usize, u64)>,
-    /// Copies that wait, in the order of arrival: whose, and how long.
+    /// Copies that wait, in the order of arrival: the process, and the length.
     waiting: Vec<(usize, u64)>,
     processes: Vec<Process<'a>>,
 }
@@ -149,7 +149,7 @@ impl Machine<'_> {
         self.copy(now);
     }
 
-    /// Asks for what a process needs.
+    /// Asks for the resource that a process needs.
     fn ask(&mut self, process: usize, now: u64) {
         match self.processes[process].need() {
             Need::Compute(time) => self.wakes[process] = now + time,
@@ -184,7 +184,7 @@ fn context(number: usize) -> Context {
     Context::new(number).expect("there are at most as many processes as contexts")
 }
 
-/// Whose kernels have ended, one bit for each process. Blocks have no work to do here.
+/// The processes with kernels that have ended, one bit for each. Blocks have no work to do here.
 #[derive(Default)]
 struct Ended {
     processes: u16,

@@ -1,4 +1,4 @@
-//! What a process does, and which processes run together.
+//! The steps of a process, and the processes that run together.
 
 use fusee_simulator::workload::Source;
 use fusee_spatial::Grid;
@@ -22,7 +22,7 @@ pub struct Variant {
 pub const VARIANTS: [Variant; 3] =
     [Variant { name: "low", place: 0 }, Variant { name: "middle", place: 500 }, Variant { name: "high", place: 1_000 }];
 
-/// How published numbers are understood, and what stands in for those that are not published.
+/// The reading of published numbers, and the substitutes for those that are not published.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Inputs {
     /// How long a block takes: the columns of the table do not go together.
@@ -31,7 +31,7 @@ pub struct Inputs {
     pub spread: u16,
     /// How long all is that is not kernels.
     pub variant: Variant,
-    /// What times of blocks are drawn from.
+    /// The seed for times of blocks.
     pub seed: u64,
 }
 
@@ -40,7 +40,7 @@ impl Inputs {
     pub const KERNEL: Reading = Reading::Kernel { sms: SMS };
 }
 
-/// What a process does in one run, in nanoseconds. The same in each run.
+/// The steps of a process in one run, in nanoseconds. They are equal in each run.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Trace {
     /// Computing.
@@ -72,7 +72,7 @@ pub fn trace(program: usize, inputs: &Inputs) -> Trace {
         }
     }
     placed.sort_by_key(|&(place, number, _)| (place, number));
-    // What is not kernels is the same in both readings: it is by the published times.
+    // The part besides kernels is equal in both readings: it is by the published times.
     let kernels = rows().map(|(_, row)| u64::from(row.launches) * row.time).sum();
     let rest = length(&PROGRAMS[program], kernels, variant) - kernels;
     let copies = rest / 4;

@@ -169,7 +169,7 @@ const BY_NATURE: &[&str] = &[
     "where its objects are",
 ];
 
-/// All that is said of each task: its bound, and what is missing of a proof.
+/// The verdict on each task: its bound, and the missing parts of a proof.
 fn verdicts(manifest: &Manifest) -> Vec<String> {
     let of = |index: usize| {
         let study = Study::new(&manifest.system, index).unwrap();

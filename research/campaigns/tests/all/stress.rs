@@ -13,7 +13,7 @@ const OPERATIONS: u64 = 1_000_000;
 /// Virtual time after which the system would have been far too slow.
 const LIMIT: u64 = 100_000_000_000;
 
-/// What each task of the manifest does, by its parameters and handles.
+/// The program of each task of the manifest, by its parameters and handles.
 fn programs(manifest: &Manifest, done: &Arc<AtomicU64>) -> Vec<(usize, Program)> {
     let program = |(index, task): (usize, &fusee_manifest::Task)| {
         let entry = |name: &str| task.environment.iter().find(|entry| entry.name == name);
@@ -33,7 +33,7 @@ fn programs(manifest: &Manifest, done: &Arc<AtomicU64>) -> Vec<(usize, Program)>
 }
 
 /// Given six clients, and three servers that call each other and put replies off, on two CPUs, when the clients do a million operations together, then
-/// each of them gets what it asked for or an error that it has to expect, and the kernel's invariants hold after every trap.
+/// each of them gets the reply to its request or an error that it has to expect, and the kernel's invariants hold after every trap.
 #[test]
 fn a_million_random_operations_break_no_invariant() {
     let name = "../../tests/target/a_hundred_thousand_random_operations_break_no_invariant.toml";

@@ -1,11 +1,11 @@
-//! What came of each GPU task, by the trace.
+//! The results of each GPU task, by the trace.
 
 use anyhow::{Result, ensure};
 use fusee_abi::trace::{ENGINE_TIME_SHIFT, Event, Ledger, Record};
 
 use super::{Scale, distance};
 
-/// What came of one task.
+/// The results of one task.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
     /// Jobs that completed; of these, that were told to end; and that gave their budgets to those before.
@@ -16,11 +16,11 @@ pub struct Outcome {
     /// was dropped for it.
     pub releases_early: bool,
     pub awaited: u64,
-    /// Jobs that ran ten times their time; what each other job takes, if nobody else is there; and the budget, in nanoseconds.
+    /// Jobs that ran ten times their time; the time of each other job, if it is alone; and the budget, in nanoseconds.
     pub overruns: u64,
     pub work: u64,
     pub budget: u64,
-    /// Jobs that completed after their deadlines; who takes the budgets of others has the deadline of the last of them.
+    /// Jobs that completed after their deadlines; a job that takes the budgets of others has the deadline of the last of them.
     pub late: u64,
     /// Tokens by how far the task moved for them: not at all, near, far.
     pub moves: [u64; 3],
@@ -32,7 +32,7 @@ pub struct Outcome {
     pub found: u64,
     /// Time with a token, of the GPUs of each pair.
     pub holding: [u64; 2],
-    /// Time on execution engines; and what each job declared, in each period.
+    /// Time on execution engines; and the declared time of each job, in each period.
     pub execution: u64,
     pub declared: u64,
     pub period: u64,
@@ -41,7 +41,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Its share of execution engines in `length`, divided by what it is if each job takes what was declared.
+    /// Its share of execution engines in `length`, divided by its share if each job takes its declared time.
     pub fn share(&self, length: u64) -> f64 {
         (self.execution as f64 / self.declared as f64) / (length as f64 / self.period as f64)
     }
@@ -68,12 +68,12 @@ pub struct Observer {
     tokens: usize,
     /// The numbers of the execution engines.
     engines: Vec<usize>,
-    /// What should not happen.
+    /// Events that should not happen.
     faults: u64,
 }
 
 impl Observer {
-    /// Of a system whose first tasks are these, to which nothing has happened yet.
+    /// The observer of a system with these first tasks, to which nothing has happened yet.
     pub fn new(scale: &Scale, outcomes: Vec<Outcome>, engines: Vec<usize>) -> Observer {
         Observer {
             outcomes,
@@ -85,7 +85,7 @@ impl Observer {
         }
     }
 
-    /// What came of the tasks.
+    /// The results of the tasks.
     pub fn end(self) -> Result<Vec<Outcome>> {
         ensure!(self.faults == 0, "{} faults", self.faults);
         Ok(self.outcomes)

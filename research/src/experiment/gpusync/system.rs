@@ -1,4 +1,4 @@
-//! One cluster as a system: its manifest, its GPUs, and what its tasks run.
+//! One cluster as a system: its manifest, its GPUs, and the programs of its tasks.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -23,13 +23,13 @@ use fusee_host::system::{self as images, RunOptions, Workspace};
 
 /// First releases are later than this.
 const START: u64 = 10 * MILLISECOND;
-/// A token is not taken away before: jobs of ten times their time are what is measured.
+/// A token is not taken away before: jobs of ten times their time are the ones that are measured.
 const TOKEN_WATCHDOG: u64 = 10_000 * MILLISECOND;
 /// Engines of a GPU, by their numbers.
 const ENGINES: [&str; 3] = ["ee", "in", "out"];
 /// Clients of a device: context 0 is the driver's.
 const CLIENTS: usize = CONTEXTS - 1;
-/// What a copy takes besides its bytes, and each of these, in nanoseconds.
+/// The time that a copy takes besides its bytes, and each of these, in nanoseconds.
 const COPY_SETUP: u64 = 25_000;
 const COPY_BYTE: u64 = 10;
 
@@ -51,7 +51,7 @@ pub fn run(scale: &Scale, setup: Setup, seed: [u64; 2], length: u64) -> Result<V
     Cluster::new(scale, setup, seed, length)?.simulate()
 }
 
-/// Runs a cluster in QEMU, and in the simulator: what came of its tasks in both.
+/// Runs a cluster in QEMU, and in the simulator: the results of its tasks in both.
 pub fn emulate(
     workspace: &Workspace,
     scale: &Scale,
@@ -139,7 +139,7 @@ impl Cluster<'_> {
         observer.end()
     }
 
-    /// What GPU task `one` runs.
+    /// The program of GPU task `one`.
     fn program(&self, one: usize) -> Result<GpuTask> {
         let (system, scale, task) = (&self.manifest.system, self.scale, &self.tasks[one]);
         let handle = |name: &str| handle(system, one, name);
@@ -164,7 +164,7 @@ impl Cluster<'_> {
             compute: task.compute,
             kernel: task.kernel,
             copy,
-            // What overruns copies the same again.
+            // A job that overruns copies its bytes again.
             chunk: if scale.is_emulated { copy } else { CHUNK * scale.copies / 1_000 },
             moves: (0..scale.gpus).map(moves).collect(),
             pieces: task.pieces(scale).1,
@@ -254,7 +254,7 @@ fn text(scale: &Scale, tasks: &[Task], budgets: &[u64], moments: &[Vec<u64>], se
         };
         let _ = write!(
             text,
-            // What a job waits is not bounded here; it keeps its key while it does.
+            // The time that a job waits is not bounded here; it keeps its key meanwhile.
             "binary = \"apps/gpusync\"\nbudget = \"{}ns\"\noverrun = \"{overrun}\"\n{covers}suspends = \"1000s\"\n",
             budgets[one]
         );
@@ -296,7 +296,7 @@ fn text(scale: &Scale, tasks: &[Task], budgets: &[u64], moments: &[Vec<u64>], se
     text
 }
 
-/// What `apps/gpusync` is told.
+/// The parameters of `apps/gpusync`.
 fn parameters(text: &mut String, task: &Task, moments: &[u64]) {
     let _ = write!(
         text,
@@ -346,7 +346,7 @@ fn gpu_text(text: &mut String, scale: &Scale, setup: Setup, gpu: usize) {
     let order = if setup.policy == Policy::Edf { "fifo" } else { "priority" };
     let of_device = |index: usize| format!("device = \"gpu{gpu}\"\nindex = {index}\ninterrupt = \"gpu{gpu}\"\n");
     if !scale.is_emulated {
-        // A device has an engine, and it has no room for all who use the others.
+        // A device has an engine, and it has no room for all users of the others.
         let _ = write!(text, "[engines.line{gpu}]\n{}", of_device(0));
     }
     for (index, engine) in ENGINES.iter().enumerate() {
@@ -367,7 +367,7 @@ fn distances(scale: &Scale) -> String {
     format!("{:?}", rows.collect::<Vec<_>>())
 }
 
-//--- What the manifest cannot say
+// --- Facts that the manifest cannot express
 
 /// Connects engines to the devices that play them: a manifest has no device with so many clients.
 fn connect(scale: &Scale, system: &mut Resolved) -> Result<()> {
@@ -386,7 +386,7 @@ fn connect(scale: &Scale, system: &mut Resolved) -> Result<()> {
     Ok(())
 }
 
-/// Which of the devices that are a GPU has client `one`, and which context there.
+/// The number of client `one`'s device among those that are a GPU, and its context there.
 fn place(one: usize) -> (usize, usize) {
     (one / CLIENTS, 1 + one % CLIENTS)
 }

@@ -22,7 +22,7 @@ const BOTTOM: usize = 30;
 
 /// Values at steps from zero on.
 pub struct Curve {
-    /// Whose it is.
+    /// The owner of the curve.
     pub name: &'static str,
     /// The values.
     pub values: Vec<f64>,
@@ -46,7 +46,7 @@ pub fn latencies(runs: &[(&'static str, Run)]) -> Vec<Further> {
     files("cdf", "Share of frames done in so many periods", runs.iter().map(curve).collect(), LATENCY_STEP)
 }
 
-/// How many values are in each step, by how many there are at all, and by the step. What is above the last one is in none.
+/// How many values are in each step, by how many there are at all, and by the step. A value above the last one is in none.
 fn density(values: impl Iterator<Item = f64>, step: f64, steps: usize) -> Vec<f64> {
     let (mut counts, mut all) = (vec![0_u64; steps], 0_u64);
     for value in values {

@@ -1,4 +1,4 @@
-//! Experiment B of the paper, section 4.3 and figure 6: what priorities with preemption cost in throughput.
+//! Experiment B of the paper, section 4.3 and figure 6: the cost of priorities with preemption in throughput.
 
 use fusee_campaigns::spatial::Copies;
 use fusee_spatial::{Mechanism, Npq, Ppq, Rule};

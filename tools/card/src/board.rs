@@ -1,4 +1,4 @@
-//! Which files a board needs beside the kernel.
+//! The files that a board needs beside the kernel.
 //!
 //! A Raspberry Pi starts its own firmware from the card: closed files that its maker publishes. They are not part of
 //! Fusee. They are copied from a folder of the person's, and named with their source where they are missing.
@@ -33,10 +33,10 @@ pub enum BoardError {
     /// There is no such board.
     #[error("no card is known for board `{name}`; there are: {}", BOARDS.map(|board| board.name).join(", "))]
     NoSuchBoard {
-        /// What was asked for.
+        /// The requested name.
         name: String,
     },
-    /// The bytes are not what a boot loader enters.
+    /// The bytes are no image that a boot loader enters.
     #[error("the kernel is no image for 64-bit Arm: byte 56 should begin `ARM\\x64`")]
     NotAnImage,
     /// The boot loader would move the image, which runs where it is linked only.
@@ -46,7 +46,7 @@ pub enum BoardError {
     Misplaced {
         /// Where it would be loaded.
         load_address: u64,
-        /// What its header says.
+        /// The offset in its header.
         text_offset: u64,
     },
     /// A folder of firmware was given, and lacks files.
@@ -62,7 +62,7 @@ pub enum BoardError {
     Firmware {
         /// The file.
         path: PathBuf,
-        /// What the host said.
+        /// The error of the host.
         error: io::Error,
     },
     /// The files do not make a card.
@@ -80,7 +80,7 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// Takes an image whose header a boot loader understands.
+    /// Takes an image with a header that a boot loader understands.
     ///
     /// # Errors
     /// If there is no such header, or if the boot loader would move the image away from `load_address`.
@@ -99,7 +99,7 @@ impl Kernel {
     }
 }
 
-/// What is on a card, and what is not.
+/// The files on a card, and the missing ones.
 #[derive(Clone, Debug)]
 pub struct LaidOut {
     /// The files.
@@ -124,7 +124,7 @@ pub struct Board {
     loader: Loader,
 }
 
-/// What starts the kernel.
+/// The program that starts the kernel.
 #[derive(Clone, Copy, Debug)]
 enum Loader {
     /// The firmware of a Raspberry Pi, with the files of it that the card must have.
@@ -144,7 +144,7 @@ pub const BOARDS: [Board; 5] = [
     Board {
         name: "raspi4b",
         loader: Loader::Raspberry {
-            // What bootcode.bin does on older boards is in the EEPROM of this one.
+            // The code that is in bootcode.bin on older boards is in the EEPROM of this one.
             firmware: &["start4.elf", "fixup4.dat", "bcm2711-rpi-4-b.dtb", "overlays/disable-bt.dtbo"],
         },
     },
@@ -163,11 +163,11 @@ impl Board {
         ALL.iter().find(|board| board.name == name).ok_or_else(|| BoardError::NoSuchBoard { name: name.to_owned() })
     }
 
-    /// Lays out the card: the kernel, what tells the boot loader about it, and the files of `firmware` that the board needs.
+    /// Lays out the card: the kernel, the boot loader's configuration for it, and the files of `firmware` that the board needs.
     ///
     /// # Errors
     /// If a folder of firmware is given, and lacks files. Without a folder the card is made, and
-    /// [`LaidOut::missing`] says what it lacks: an emulator, or another boot loader, needs no firmware.
+    /// [`LaidOut::missing`] lists the missing files: an emulator, or another boot loader, needs no firmware.
     pub fn card(&self, kernel: &Kernel, firmware: Option<&Path>) -> Result<LaidOut, BoardError> {
         let mut card = Card::new();
         let mut missing = None;
@@ -205,7 +205,7 @@ fn copy_firmware(card: &mut Card, folder: &Path, files: &[&'static str]) -> Resu
     Ok(())
 }
 
-/// What a Raspberry Pi's firmware is told.
+/// The configuration for a Raspberry Pi's firmware.
 fn config(load_address: u64) -> String {
     format!(
         "\
@@ -224,7 +224,7 @@ init_uart_baud=115200
     )
 }
 
-/// What U-Boot executes. It has set `devtype`, `devnum` and `distro_bootpart` to where it found the script.
+/// The script that U-Boot executes. It has set `devtype`, `devnum` and `distro_bootpart` to the place of the script.
 fn script_text(load_address: u64) -> String {
     format!(
         "\

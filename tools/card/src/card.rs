@@ -5,7 +5,7 @@
 //! sector 2048     the volume, to the end of the image
 //! ```
 //!
-//! # Why the sizes are what they are
+//! # Reasons for the sizes
 //!
 //! Readers tell FAT16 from FAT32 by the number of clusters alone: FAT32 begins at 65,525. With clusters of one sector
 //! even the smallest image, 64 MiB, has twice as many. The size is a power of two, because emulated SD cards accept
@@ -13,7 +13,7 @@
 //!
 //! # Why there are no `~`, no leading dots and no letters beyond ASCII in names
 //!
-//! FAT makes up a short name for each long one, like `KERNEL~1.IMG`, and readers take either name. A file whose own name
+//! FAT makes up a short name for each long one, like `KERNEL~1.IMG`, and readers take either name. A file with a name of its own that
 //! looks like that would be found in the place of another one. A name that starts with a dot would get a short name
 //! that starts with a space. Letters beyond ASCII depend on the code page of the reader.
 //!
@@ -60,7 +60,7 @@ pub enum CardError {
     Name {
         /// The whole path, as it was given.
         name: String,
-        /// What is wrong with it.
+        /// The fault of the name.
         reason: NameFault,
     },
     /// FAT does not tell upper from lower case, so two names are one.
@@ -85,21 +85,21 @@ pub enum CardError {
         /// Sum of the lengths of all files.
         bytes: u64,
     },
-    /// The FAT library refused what was checked here: a fault of this crate.
+    /// The FAT library refused a name or size that was checked here: a fault of this crate.
     #[error("the FAT volume could not be made")]
     Volume(#[from] std::io::Error),
-    /// The partition library refused what was checked here: a fault of this crate.
+    /// The partition library refused a table that was checked here: a fault of this crate.
     #[error("the partition table could not be made")]
     Table(#[from] mbrman::Error),
 }
 
-/// What is wrong with a name.
+/// The fault of a name.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum NameFault {
     /// There is nothing between two slashes, before the first, or behind the last.
     #[error("a part of the path is empty")]
     Empty,
-    /// See [`card`](self).
+    /// A name has a character that names of a card must not have: see [`card`](self).
     #[error(
         "`{0}` may not be in a name; letters and digits of ASCII may, and spaces, and any of ! # $ % & ' ( ) + , - . ; = @ [ ] ^ _ ` {{ }}"
     )]
@@ -119,11 +119,11 @@ pub enum NameFault {
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Card {
     files: Vec<(String, Vec<u8>)>,
-    /// All paths, of files and directories, as readers compare them; and what they are.
+    /// All paths, of files and directories, as readers compare them; and their kinds.
     taken: BTreeMap<String, Taken>,
 }
 
-/// What a path of the card is.
+/// The kind of a path of the card.
 #[derive(Clone, Debug, Eq, PartialEq)]
 enum Taken {
     /// The file of this name.

@@ -26,10 +26,10 @@ pub enum DeviceError {
     NotConfirmed {
         /// The name of the disk.
         name: String,
-        /// What was typed.
+        /// The typed answer.
         answer: String,
     },
-    /// The disk is no longer what the person was asked about.
+    /// The disk is no longer the one that the person was asked about.
     #[error("nothing was written: there was {asked}, and now there is {now}")]
     Changed {
         /// The disk of the question.
@@ -51,10 +51,10 @@ pub enum DeviceError {
     NotOpened {
         /// The device.
         device: PathBuf,
-        /// What the host said.
+        /// The error of the host.
         error: io::Error,
     },
-    /// What the path leads to is not the disk.
+    /// The path does not lead to the disk.
     #[error("nothing was written: {} does not lead to the disk {number}", device.display())]
     AnotherNode {
         /// The device.
@@ -62,19 +62,19 @@ pub enum DeviceError {
         /// Major and minor number of the disk.
         number: String,
     },
-    /// The device failed. What is on it is neither the old nor the new.
+    /// The device failed. Its contents are neither the old nor the new ones.
     #[error("{}: {error} while {step} byte {at}; the card is not usable", device.display())]
     Failed {
         /// The device.
         device: PathBuf,
-        /// What was being done.
+        /// The step that failed.
         step: Step,
         /// From which byte on.
         at: u64,
-        /// What the host said.
+        /// The error of the host.
         error: io::Error,
     },
-    /// The device does not keep what is written to it.
+    /// The device does not keep the written bytes.
     #[error("{} does not keep what is written: byte {at} differs; the card is not usable", device.display())]
     Differs {
         /// The device.
@@ -84,7 +84,7 @@ pub enum DeviceError {
     },
 }
 
-/// What is being done.
+/// A step of the work.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Step {
     /// To the device.
@@ -102,7 +102,7 @@ impl fmt::Display for Step {
     }
 }
 
-/// Reports progress: what is being done, bytes done, and bytes there are.
+/// Reports progress: the step, bytes done, and bytes there are.
 pub type Progress<'a> = &'a mut dyn FnMut(Step, u64, u64);
 
 /// A disk that may be written, if the person wants it.
@@ -150,7 +150,7 @@ pub struct Confirmed {
 }
 
 impl Confirmed {
-    /// Writes the image from the first byte of the disk on, and compares what is there then.
+    /// Writes the image from the first byte of the disk on, and compares the bytes that are there then.
     ///
     /// # Errors
     /// See [`DeviceError`], which says whether something was written.
@@ -196,7 +196,7 @@ fn open(host: &Host, disk: &Disk) -> Result<File, DeviceError> {
     Ok(file)
 }
 
-/// What keeps bytes.
+/// A medium that keeps bytes.
 trait Medium: Read + Write + Seek {
     /// Puts all that was written on the medium, and forgets it here, so that reading asks the medium.
     fn settle(&mut self) -> io::Result<()>;
@@ -209,7 +209,7 @@ impl Medium for File {
     }
 }
 
-/// Why a medium does not have what it should have.
+/// The reason for which a medium does not have the bytes it should have.
 #[derive(Debug)]
 enum Fault {
     Failed { step: Step, at: u64, error: io::Error },
@@ -248,7 +248,7 @@ mod tests {
 
     use super::*;
 
-    /// A card that says it is larger than it is: what is beyond its end goes to its start.
+    /// A card that claims to be larger than it is: bytes beyond its end go to its start.
     struct Counterfeit {
         kept: Vec<u8>,
         at: usize,

@@ -1,14 +1,14 @@
 //! The disks of this machine, and which of them may be written.
 //!
-//! All of it is read below one root: `/`, or the folder of a test. What is read:
+//! All of it is read below one root: `/`, or the folder of a test. These files are read:
 //!
 //! | | |
 //! |---|---|
-//! | `sys/block/NAME/` | size, model, serial number, whether it is removable, its partitions, who holds them |
-//! | `proc/self/mountinfo`, `proc/swaps` | what is mounted, and what is swapped to |
+//! | `sys/block/NAME/` | size, model, serial number, whether it is removable, its partitions, their holders |
+//! | `proc/self/mountinfo`, `proc/swaps` | mounted file systems, and areas for swapping |
 //! | `dev/` | links to a device, and the device itself |
 //!
-//! # What this cannot see
+//! # Uses that this cannot see
 //!
 //! A mount in another container, and the second disk of a file system that spans several. So a device is also opened
 //! for exclusive use ([`device`](crate::device)), which Linux refuses for a disk that it uses in any way.
@@ -22,7 +22,7 @@ use std::path::{Component, Path, PathBuf};
 
 use crate::device::Target;
 
-/// `size` counts these, whatever the sectors of the disk are.
+/// The unit of `size`, for any sectors of the disk.
 const SIZE_UNIT: u64 = 512;
 
 /// Why a device is not written.
@@ -31,17 +31,17 @@ pub enum Refusal {
     /// There is no disk of that name.
     #[error("{}: {reason}; {}", device.display(), Choices(choices))]
     NotADisk {
-        /// What was asked for.
+        /// The requested device.
         device: PathBuf,
-        /// What it is instead.
+        /// The reason, which names its kind.
         reason: &'static str,
         /// Disks that would do.
         choices: Vec<Disk>,
     },
-    /// It is a part of a disk. A board looks for its partition table, which would be inside the partition.
+    /// The device is a part of a disk. A board looks for its partition table, which would be inside the partition.
     #[error("{} is a partition of /dev/{disk}, and a card is a whole disk: name /dev/{disk} if all of it may be overwritten", device.display())]
     Partition {
-        /// What was asked for.
+        /// The requested device.
         device: PathBuf,
         /// The disk it belongs to.
         disk: String,
@@ -95,15 +95,15 @@ pub enum Refusal {
     AnotherDisk {
         /// The disk.
         disk: Box<Disk>,
-        /// What was named.
+        /// The given name.
         named: String,
     },
-    /// What decides cannot be read, and nothing is written on a guess.
+    /// A file that decides cannot be read, and nothing is written on a guess.
     #[error("{}: {error}", path.display())]
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// What the host said.
+        /// The error of the host.
         error: io::Error,
     },
 }
@@ -119,7 +119,7 @@ pub struct Disk {
     pub serial: Option<String>,
     /// Bytes of the medium; 0 without one.
     pub bytes: u64,
-    /// Whether it can be taken out: what the kernel says, or an SD card of whatever reader.
+    /// Whether it can be taken out: as the kernel says, or an SD card of any reader.
     pub is_removable: bool,
     /// Whether it refuses to be written.
     pub is_read_only: bool,
@@ -149,7 +149,7 @@ impl fmt::Display for Disk {
     }
 }
 
-/// What uses a disk, or a partition of it.
+/// A use of a disk, or of a partition of it.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Use {
     /// The disk, or the partition: its name below `/dev`.
@@ -163,7 +163,7 @@ pub struct Use {
 pub enum User {
     /// The running system is on it.
     Root,
-    /// It is mounted here.
+    /// The disk is mounted here.
     Mount(PathBuf),
     /// Memory is swapped to it.
     Swap,
@@ -183,7 +183,7 @@ impl fmt::Display for Use {
     }
 }
 
-/// The machine whose disks are looked at.
+/// The machine with the disks that are looked at.
 #[derive(Clone, Debug)]
 pub struct Host {
     root: PathBuf,
@@ -196,7 +196,7 @@ impl Host {
         Self { root: PathBuf::from("/") }
     }
 
-    /// A machine whose `sys`, `proc` and `dev` are below `root`. Its devices may be plain files.
+    /// A machine with its `sys`, `proc` and `dev` below `root`. Its devices may be plain files.
     #[must_use]
     pub fn below(root: &Path) -> Self {
         Self { root: root.to_owned() }
@@ -206,7 +206,7 @@ impl Host {
     /// of the disk, which the person has to name if the disk is not removable, and may always name.
     ///
     /// # Errors
-    /// See [`Refusal`]: each says what would do instead.
+    /// [`Refusal`] says what would do instead.
     pub fn target(&self, device: &Path, needed: u64, named: Option<&str>) -> Result<Target, Refusal> {
         let disk = self.disk(device)?;
         let boxed = || Box::new(disk.clone());
@@ -270,7 +270,7 @@ impl Host {
         }
     }
 
-    /// The name in `sys/block` of what a path below `/dev` leads to. A name with a slash has `!` there.
+    /// The name in `sys/block` of the disk that a path below `/dev` leads to. A name with a slash has `!` there.
     fn name(&self, device: &Path) -> Option<String> {
         let devices = self.path(Path::new("dev")).canonicalize().ok()?;
         let node = self.path(device).canonicalize().ok()?;
@@ -316,7 +316,7 @@ impl Host {
         Some(text.trim().to_owned()).filter(|text| !text.is_empty())
     }
 
-    /// What a SCSI disk says of itself on page 0x80 of its data: four bytes, then the number.
+    /// The serial number of a SCSI disk by page 0x80 of its data: four bytes, then the number.
     fn unit_serial_number(&self, disk: &str) -> Option<String> {
         let page = fs::read(self.path(Path::new("sys/block")).join(disk).join("device/vpd_pg80")).ok()?;
         let text = String::from_utf8_lossy(page.get(4..)?).trim_matches(['\0', ' ', '\n']).to_owned();
@@ -429,7 +429,7 @@ fn join(items: &[impl fmt::Display]) -> String {
     items.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
-/// What frees a disk, if the person can.
+/// The advice that frees a disk, if the person can.
 fn remedy(uses: &[Use], choices: &[Disk]) -> String {
     let mounts: Option<Vec<String>> = uses
         .iter()
@@ -441,7 +441,7 @@ fn remedy(uses: &[Use], choices: &[Disk]) -> String {
     }
 }
 
-/// What tells a disk from others of its kind.
+/// The words that tell a disk from others of its kind.
 fn identity(disk: &Disk) -> String {
     let model = disk.model.as_ref().map(|model| format!("model is `{model}`"));
     let serial = disk.serial.as_ref().map(|serial| format!("serial number is `{serial}`"));

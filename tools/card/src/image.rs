@@ -1,6 +1,6 @@
 //! An image is saved, and read back.
 //!
-//! Reading is for tests, and for those who ask what is on a card: an image is made once, and never changed.
+//! Reading is for tests, and for questions about a card: an image is made once, and never changed.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Cursor, Read, Seek, SeekFrom, Write};
@@ -11,7 +11,7 @@ use fatfs::{FatType, FileSystem, FsOptions};
 
 use crate::card::{DEEPEST, LARGEST, SECTOR};
 
-/// Bytes that are looked at, and skipped if all are zero. A file keeps no room for what is skipped.
+/// Bytes that are looked at, and skipped if all are zero. A file keeps no room for skipped bytes.
 const CHUNK: usize = 64 << 10;
 
 /// Why an image cannot be saved or read.
@@ -22,13 +22,13 @@ pub enum ImageError {
     File {
         /// The file.
         path: PathBuf,
-        /// What the host said.
+        /// The error of the host.
         error: io::Error,
     },
     /// An image is saved as a file, and to nothing else that has a path.
     #[error("{} is no file; a device is written with `--device`, which looks at it and asks first", path.display())]
     NotAFile {
-        /// What is no file.
+        /// The path that is no file.
         path: PathBuf,
     },
     /// There is no partition table, or none with a FAT32 partition.
@@ -83,7 +83,7 @@ impl Image {
         &self.bytes
     }
 
-    /// Saves the image as a file, which is replaced if it is there. What is zero takes no room on the host's disk.
+    /// Saves the image as a file, which is replaced if it is there. Zero bytes take no room on the host's disk.
     ///
     /// # Errors
     /// If `path` is a device or a directory, or if the host refuses.
@@ -148,7 +148,7 @@ impl Image {
         Ok(files)
     }
 
-    /// The bytes of one file, whose name is compared as FAT does: upper and lower case are the same.
+    /// The bytes of one file. Names are compared as FAT does: upper and lower case are equal.
     ///
     /// # Errors
     /// [`ImageError::NoSuchFile`] lists those that are there.
@@ -175,7 +175,7 @@ impl Image {
         // More than it takes to read all directories, or one of them and a file.
         let disk = ReadOnly { bytes: Cursor::new(bytes), left: bytes.len() as u64 };
         let volume = FileSystem::new(disk, FsOptions::new())?;
-        // By its clusters, whatever the partition table says.
+        // By its clusters, with any partition table.
         if volume.fat_type() != FatType::Fat32 {
             return Err(ImageError::NotACard("its volume has too few clusters for FAT32"));
         }
@@ -212,7 +212,7 @@ fn endless() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, "a file or directory on it has no end")
 }
 
-/// A disk for the FAT library, which wants to write to what it reads, and follows a chain of clusters for ever.
+/// A disk for the FAT library, which wants to write to the disk it reads, and follows a chain of clusters for ever.
 struct ReadOnly<'a> {
     bytes: Cursor<&'a [u8]>,
     /// Bytes that may still be read.

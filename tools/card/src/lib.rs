@@ -6,7 +6,7 @@
 //! - [`card`]: files become an image.
 //! - [`image`]: an image is saved, and read back.
 //! - [`board`]: which files a board needs beside the kernel.
-//! - [`script`]: what U-Boot executes.
+//! - [`script`]: the script that U-Boot executes.
 //! - [`host`]: the disks of this machine, and which of them may be written.
 //! - [`device`]: asks, writes, reads back and compares.
 //!

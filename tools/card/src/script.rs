@@ -1,4 +1,4 @@
-//! What U-Boot executes: a script, wrapped in a header with two checksums.
+//! Scripts for U-Boot: text, wrapped in a header with two checksums.
 //!
 //! ```text
 //!  0  magic          0x27051956

@@ -1,6 +1,6 @@
 //! Decodes frames of the crate `defmt`, hexadecimal in lines, to JSON in lines: `fusee-decoder ROOT ELF`.
 //!
-//! A process of its own, with limits, because the crate that decodes frames trusts them. Who starts it, and what happens when it ends in the
+//! A process of its own, with limits, because the crate that decodes frames trusts them. Its start, and its end in the
 //! middle, is in `tools/host/src/defmt.rs`.
 #![forbid(unsafe_code)]
 
@@ -37,10 +37,10 @@ const TABLE_SECONDS: u64 = 60;
 const FRAME_SECONDS: u64 = 1;
 /// Letters of a message, at most.
 const LETTERS: usize = 4096;
-/// What stands in place of the rest of a message that is cut.
+/// The text in place of the rest of a message that is cut.
 const CUT: &str = " [cut]";
 
-/// Decodes frames, hexadecimal in lines, to JSON in lines. Nothing here need survive what it reads.
+/// Decodes frames, hexadecimal in lines, to JSON in lines. It need not survive every input.
 fn decode(root: &Path, elf: &Path) -> Result<bool> {
     limit(Resource::Core, 0);
     limit(Resource::As, MEMORY);
@@ -116,9 +116,9 @@ impl Texts<'_> {
         }
     }
 
-    /// What is sure of a message without its end: it says the same whatever follows.
+    /// The part of a message without its end that is sure: it does not depend on the end.
     fn cut(&self, bytes: &[u8]) -> String {
-        // A zero that is 0xff ends what was formatted by `core`.
+        // A zero that is 0xff ends text that was formatted by `core`.
         let continued = [0x20, 0x7e].map(|filling| [bytes, &[filling; 1 << 16], &[0xff]].concat());
         let [Ok((one, _)), Ok((other, _))] = continued.map(|bytes| self.decoded(&bytes)) else {
             let index = bytes.iter().take(2).rev().fold(0, |index, byte| index << 8 | u64::from(*byte));
@@ -142,7 +142,7 @@ impl Texts<'_> {
     }
 }
 
-/// The bytes that rzCOBS has encoded as these: blocks, each with what it is in its last byte. None: it has not.
+/// The bytes that rzCOBS has encoded as these: blocks, each with its kind in its last byte. None: it has not.
 fn without_encoding(encoded: &[u8]) -> Option<Vec<u8>> {
     // Blocks can be told only from the end.
     let mut rest = encoded.iter().rev().copied();
@@ -186,7 +186,7 @@ mod tests {
     use std::path::PathBuf;
     use std::process::Command;
 
-    /// Texts of a program, numbered from one, and what they are.
+    /// Texts of a program, numbered from one, and their kinds.
     const TEXTS: [(&str, &str); 11] = [
         ("defmt_prim", "{=u8}"),
         ("defmt_prim", "{=isize}"),
@@ -293,7 +293,7 @@ mod tests {
         // The number behind it is not there.
         let text = said(&mut decoder, &cut(&[9, 0, (DEFMT_BYTES - 6) as u8, 1, 0, 0]));
         assert_eq!(text, Some(format!("INFO ?: text {}, {CUT}", "x".repeat(DEFMT_BYTES - 6))));
-        // What is longer than what is tried says which text it is.
+        // A message longer than the tried ones says which text it is.
         assert_eq!(said(&mut decoder, &cut(&[9, 0, 0, 0, 0, 1])), Some(format!("?:{CUT}")));
         // The same without its end, but not because it was cut.
         assert_eq!(said(&mut decoder, &[9, 0, 0xff, 2, 0, 0, b'x']), None);

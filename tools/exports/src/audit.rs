@@ -6,17 +6,17 @@ use fusee_manifest::trace::Trace;
 
 use fusee_views::explain::{Step, Turn, explain};
 
-/// The parts of each job add up to its response, what it ran to what switches say, and what of that was the kernel's to what traps say. It gave
+/// The parts of each job add up to its response, its running time to the switches, and the kernel's part of it to the traps. It gave
 /// its budget away for as long as another task ran on it and it waited for nothing, and all of that is said: but for `late` nanoseconds at the end of each
 /// such run, in which the other task learns on its CPU that it is over. Where paths of the kernel take time, that is the rest of the path that ends it, and
 /// one on the other CPU.
 ///
 /// # Errors
-/// What does not add up, in words.
+/// The parts that do not add up, in words.
 pub fn audit(trace: &Trace, system: &Resolved, turns: &[Turn], late: u64) -> Result<(), String> {
     let records = &trace.records[..];
     let all = explain(trace, system, turns);
-    // What it gave is at work on another CPU for a moment after that has ended.
+    // A task with given budget is at work on another CPU for a moment after that has ended.
     let ends = [Event::Stop, Event::Fault, Event::Exit, Event::TokenTaken].map(|event| event as u8);
     let has_ended_early = records.iter().any(|record| ends.contains(&record.event));
     for one in &all {
@@ -103,7 +103,7 @@ fn free_spans(records: &[Record], task: usize) -> Vec<(u64, u64)> {
     spans
 }
 
-/// How long `task` was on CPUs between these instants: from each switch to it to the next record that says what that CPU runs. And for
+/// How long `task` was on CPUs between these instants: from each switch to it to the next record of what that CPU runs. And for
 /// how long of that these CPUs were in the kernel.
 fn run_within(records: &[Record], task: usize, from: u64, until: u64) -> (u64, u64) {
     let (mut sum, mut of_kernel) = (0, 0);
@@ -119,7 +119,7 @@ fn run_within(records: &[Record], task: usize, from: u64, until: u64) -> (u64, u
                     || record.event == Event::Idle as u8
                     || record.event == Event::SwitchTo as u8)
         };
-        // Who waits does not run, though the switch comes a moment later in the same trap.
+        // A task that waits does not run, though the switch comes a moment later in the same trap.
         let end = records[index + 1..].iter().find(ends).map_or(records[records.len() - 1].time, |record| record.time);
         let (begin, end) = (switch.time.max(from), end.min(until));
         if end <= begin {

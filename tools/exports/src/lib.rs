@@ -1,6 +1,6 @@
 //! Views of a trace that few ask for. A user's project compiles them when one is first asked for.
 //!
-//! - [`litmus`]: what LITMUS^RT has records for, in its format.
+//! - [`litmus`]: the records that LITMUS^RT has, in its format.
 //! - [`perfetto`]: all of it for Perfetto.
 //! - [`overheads`]: what the kernel's paths took, for SchedCAT.
 //! - [`audit`]: whether explanations are right.

@@ -1,8 +1,8 @@
 //! A trace in the format of LITMUS^RT's `sched_trace`: records of 24 bytes that its tools read.
 //!
 //! Each record has a header of eight bytes (type, CPU, process, job) and sixteen bytes of data, little endian. A process is a task's index + 1.
-//! A task has a name and parameters first; then come releases, switches, completions and waits in the order of the trace. What
-//! LITMUS^RT has no record for is left out: engines, tokens, calls, budgets.
+//! A task has a name and parameters first; then come releases, switches, completions and waits in the order of the trace. Events for which
+//! LITMUS^RT has no record are left out: engines, tokens, calls, budgets.
 //!
 //! Source: `include/litmus/sched_trace.h` of LITMUS^RT 2017.1, for the layout.
 
@@ -13,7 +13,7 @@ use fusee_manifest::trace::Trace;
 /// Bytes of a record.
 pub const RECORD: usize = 24;
 
-/// What a record says. Times in nanoseconds.
+/// The data of a record. Times in nanoseconds.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Data {
     /// The name of a task, padded with zeros.
@@ -38,31 +38,31 @@ pub enum Data {
         /// Its deadline.
         deadline: u64,
     },
-    /// It starts to run.
+    /// The job starts to run.
     SwitchTo {
         /// When.
         when: u64,
         /// How long the job has run.
         exec_time: u32,
     },
-    /// It stops running.
+    /// The job stops running.
     SwitchAway {
         /// When.
         when: u64,
         /// How long the job has run.
         exec_time: u64,
     },
-    /// It is complete.
+    /// The job is complete.
     Completion {
         /// When.
         when: u64,
     },
-    /// It suspends.
+    /// The job suspends.
     Block {
         /// When.
         when: u64,
     },
-    /// It is ready again.
+    /// The job is ready again.
     Resume {
         /// When.
         when: u64,
@@ -85,7 +85,7 @@ pub struct Record {
     pub pid: u16,
     /// Its job.
     pub job: u32,
-    /// What it says.
+    /// The data.
     pub data: Data,
 }
 

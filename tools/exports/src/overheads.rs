@@ -1,22 +1,22 @@
-//! What paths of the kernel took in a trace, for SchedCAT.
+//! The times of the kernel's paths in a trace, for SchedCAT.
 //!
 //! SchedCAT reads overheads as a table of comma-separated values: a line of names, then a line for each number of tasks, of microseconds,
 //! between which it interpolates. A trace gives one such line, of the greatest samples. Lines of several traces make a file of several
-//! numbers of tasks. There are no comments in that format, so what the columns mean stands here.
+//! numbers of tasks. There are no comments in that format, so the meanings of the columns stand here.
 //!
 //! | Column | Sample |
 //! |---|---|
 //! | `RELEASE-LATENCY` | from the instant of a periodic release until the kernel records it; jobs that queue or do not complete have none |
 //! | `IPI-LATENCY` | from a kick until the kicked CPU records the next switch, if it records nothing before that |
-//! | `SCHEDULE` | from the end of a job until its thread is switched away: the choice of what is next |
+//! | `SCHEDULE` | from the end of a job until its thread is switched away: the choice of the next thread |
 //! | `CXS` | from there until the next thread is switched to: the part of a switch before that record |
 //!
-//! # What cannot be known
+//! # Times that cannot be known
 //!
 //! A record says when it was written, not when its trap began or ended. So entry and exit of the kernel (`SYSCALL-IN`, `SYSCALL-OUT`), the handling of a
 //! release (`RELEASE`), acquiring and releasing (`LOCK`, `UNLOCK`), and the loading of registers after a switch's record are
-//! not in it: `cargo xtask bench` measures them. There is no `TICK`. Nor is what cold caches cost. In the simulator paths take the time that `--overheads` says,
-//! without it none.
+//! not in it: `cargo xtask bench` measures them. There is no `TICK`. Nor are the costs of cold caches. In the simulator paths take the time that
+//! `--overheads` says, without it none.
 //!
 //! # Source
 //! SchedCAT, `schedcat/overheads/model.py` and `schedcat/util/csv.py`, for the names and the format.
@@ -37,7 +37,7 @@ const IPI_LATENCY: &str = "IPI-LATENCY";
 const SCHEDULE: &str = "SCHEDULE";
 const CXS: &str = "CXS";
 
-/// Samples of what paths of the kernel took.
+/// Samples of the times of kernel paths.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Overheads {
     /// Tasks of the system.
@@ -46,10 +46,10 @@ pub struct Overheads {
     pub samples: BTreeMap<&'static str, Vec<u64>>,
 }
 
-/// What a CPU does, as far as its last record says.
+/// The state of a CPU, as far as its last record says.
 #[derive(Clone, Copy)]
 enum Doing {
-    /// It was kicked at this instant.
+    /// The CPU was kicked at this instant.
     Kicked(u64),
     /// The job of this thread ended.
     Ended(u16, u64),
@@ -98,7 +98,7 @@ impl Overheads {
                 (event == Some(Event::SwitchAway)).then_some(Doing::Switching(time))
             }
             (Some(Event::Complete), _) => Some(Doing::Ended(record.thread, time)),
-            // What is released meanwhile is part of the choice.
+            // A release meanwhile is part of the choice.
             (Some(Event::Release), Some(Doing::Ended(..))) => before,
             (Some(Event::SwitchAway), _) => {
                 if let Some(Doing::Ended(_, since)) =
@@ -120,7 +120,7 @@ impl Overheads {
         }
     }
 
-    /// What SchedCAT reads: the greatest samples.
+    /// The greatest samples, as SchedCAT reads them.
     #[must_use]
     pub fn csv(&self) -> String {
         let (mut names, mut values) = ("TASK-COUNT".to_owned(), self.tasks.to_string());

@@ -3,7 +3,7 @@
 //! | Track | Slices |
 //! |---|---|
 //! | CPU | each run, by its task and job |
-//! | engine | each hold, by its task; what was still at work when it was released |
+//! | engine | each hold, by its task; the operation that was still at work when it was released |
 //! | task | each job, from its release to its completion; deadlines that are missed and releases that are dropped are instants |
 //!
 //! A flow leads from the run of a client that calls to the run of the server, and one from the run that answers to the client's next.
@@ -107,7 +107,7 @@ struct Slice {
     flows: Vec<u64>,
 }
 
-/// What is on each track.
+/// The slices and instants of each track.
 #[derive(Default)]
 struct Tracks {
     slices: BTreeMap<u64, Vec<Slice>>,
@@ -123,14 +123,14 @@ impl Tracks {
         self.instants.push(Mark { time, track, kind: INSTANT, name: name.to_owned(), flows: Vec::new() });
     }
 
-    /// All of it by time. On each track an end belongs to what began last and has not ended, so a slice that would end after one
-    /// that it begins in ends with that. What lasts no time begins before it ends.
+    /// All of it by time. On each track an end belongs to the slice that began last and has not ended, so a slice that would end after one
+    /// that it begins in ends with that. A slice of no time begins before it ends.
     fn marks(self) -> Vec<Mark> {
         let mut marks = Vec::new();
         for (track, mut slices) in self.slices {
             slices.sort_by_key(|slice| (slice.from, std::cmp::Reverse(slice.until)));
             let end = |time: u64| Mark { time, track, kind: END, name: String::new(), flows: Vec::new() };
-            // The ends of what is open, the innermost last.
+            // The ends of open slices, the innermost last.
             let mut open: Vec<u64> = Vec::new();
             for Slice { from, until, name, flows } in slices {
                 while let Some(inner) = open.pop_if(|inner| *inner <= from) {
@@ -294,7 +294,7 @@ mod tests {
     use super::*;
     use crate::random;
 
-    /// What began on each track, and when it ended.
+    /// The slices of each track, and their ends.
     fn read(marks: &[Mark]) -> BTreeMap<u64, Vec<(u64, u64, String)>> {
         let mut closed: BTreeMap<u64, Vec<(u64, u64, String)>> = BTreeMap::new();
         let mut open: BTreeMap<u64, Vec<(u64, String)>> = BTreeMap::new();

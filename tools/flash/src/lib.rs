@@ -78,7 +78,7 @@ pub fn flash(arguments: &FlashArguments, install: bool) -> Result<bool> {
         let confirmed = target.ask(&mut std::io::stdin().lock(), &mut std::io::stderr())?;
         confirmed.write(&card, &mut |step, done, of| {
             eprint!("\r{step} {} %", done * 100 / of.max(1));
-            // What is shown of the progress is no reason to stop.
+            // A failure to show progress is no reason to stop.
             let _ = std::io::stderr().flush();
         })?;
         eprintln!();
@@ -86,9 +86,9 @@ pub fn flash(arguments: &FlashArguments, install: bool) -> Result<bool> {
     Ok(true)
 }
 
-/// A hard task, if the proof that it is never late says nothing about the board itself, and nobody has agreed to that.
+/// A hard task, if the proof that it is never late says nothing about the board itself, and the user has not agreed to that.
 fn unproved(system: &Resolved) -> Option<&str> {
-    // What is QEMU's alone runs there only.
+    // A system of QEMU's own boards runs there only.
     let is_measured = system.board.longest_path.is_some() || system.board.name.starts_with(DEFAULT_BOARD);
     let hard = system.tasks.iter().find(|task| task.hard)?;
     (system.is_strict && !is_measured).then_some(hard.name.as_str())

@@ -1,6 +1,6 @@
-//! `cargo xtask dump`: what each task of the last run was doing when it ended, and where.
+//! `cargo xtask dump`: the state of each task of the last run when it ended, and its place in the source.
 //!
-//! A run leaves its memory, the manifest, and what was in the CPUs, if QEMU still had that when the run was ended. So it does not
+//! A run leaves its memory, the manifest, and the registers of CPUs, if QEMU still had them when the run was ended. So it does not
 //! matter how it ended: by itself, by a panic of the kernel, or because it hung.
 //!
 //! Not here: how memory is read (`look`), checks (`dump_check`).
@@ -29,7 +29,7 @@ pub struct DumpArguments {
     task: Option<String>,
 }
 
-/// Prints what the last run left.
+/// Prints the state that the last run left.
 pub fn dump(arguments: &DumpArguments) -> Result<bool> {
     let kept = Kept::last(&Project::here()?).context("no run to look into; try `cargo xtask run`")?;
     let system = &kept.manifest.system;
@@ -51,15 +51,15 @@ fn number_of(system: &Resolved, name: &str) -> Result<usize> {
     found.with_context(|| format!("the system has no task `{name}`; it has {}", names()))
 }
 
-//--- What is printed
+// --- Output
 
-/// What was seen of a system, and all that explains it.
+/// The state of a system as it was seen, and all that explains it.
 pub struct Report<'a> {
     /// The system.
     pub system: &'a Resolved,
     /// How it is read.
     pub look: &'a Look<'a>,
-    /// What was seen.
+    /// The state.
     pub seen: &'a Seen,
     /// Its memory.
     pub memory: &'a GuestMemory,
@@ -167,7 +167,7 @@ fn span_of(nanoseconds: u64) -> String {
     span(i64::try_from(nanoseconds).unwrap_or(i64::MAX))
 }
 
-/// Source lines of a backtrace: those of functions that were inlined into each other stand below each other, and what calls itself
+/// Source lines of a backtrace: those of functions that were inlined into each other stand below each other, and a function that calls itself
 /// stands there once. Addresses are shown if they are asked for, or if there is nothing else.
 fn lines(text: &mut String, places: &[Place], with_addresses: bool) {
     let mut rest = places.iter().enumerate().peekable();

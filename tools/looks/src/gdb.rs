@@ -17,7 +17,7 @@ use fusee_host::system::{Image, Workspace, device_arguments};
 use fusee_host::toolchain;
 use fusee_host::turns::{self, Turns};
 
-/// What gdb is told.
+/// The script for gdb.
 const SCRIPT: &str = include_str!("gdb.py");
 /// How long QEMU may take to make its socket. It does so at once if the host lets it: this is for one that hangs.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -113,7 +113,7 @@ pub fn under<T>(
     result
 }
 
-/// Which programs there are, for the script.
+/// The list of programs, for the script.
 fn prelude(image: &Image) -> Result<String> {
     let mut text = format!("FUSEE_KERNEL = {}\nFUSEE_TASKS = {{\n", quoted(&image.programs.kernel)?);
     for task in &image.manifest.system.tasks {

@@ -9,7 +9,7 @@
 //! suggest    `analyze --suggest`: lines that a manifest lacks, by the last run
 //! ```
 //!
-//! Not here: the views themselves (`tools/exports`), and what each run may print (`tools/fusee`).
+//! Not here: the views themselves (`tools/exports`), and the output of each run (`tools/fusee`).
 #![forbid(unsafe_code)]
 // `words::print` handles a closed pipe and a full disk.
 #![cfg_attr(not(test), deny(clippy::print_stdout))]

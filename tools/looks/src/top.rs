@@ -1,4 +1,4 @@
-//! `cargo xtask top`: what a system does at the moment, while it runs: in QEMU, or on a board whose trace comes over a serial line.
+//! `cargo xtask top`: the state of a system at the moment, while it runs: in QEMU, or on a board with its trace on a serial line.
 //!
 //! On a terminal the table is drawn again and again; else it is printed once, when the run ends or the line is silent.
 
@@ -128,7 +128,7 @@ fn listen(port: &Path, manifest: &Manifest) -> Result<bool> {
     Ok(true)
 }
 
-/// What is shown, and was shown before.
+/// The present and the former contents of the screen.
 struct Screen<'a> {
     system: &'a Resolved,
     now: RefCell<Now>,
@@ -152,7 +152,7 @@ impl<'a> Screen<'a> {
         is_time
     }
 
-    /// Draws what has come since the last look.
+    /// Draws the changes since the last look.
     fn draw(&self, trace: &Trace) {
         self.now.borrow_mut().add(&trace.records, self.system);
         let text = text(&self.now.borrow(), &self.before.borrow(), self.system);
@@ -162,7 +162,7 @@ impl<'a> Screen<'a> {
         self.before.replace(self.now.borrow().clone());
     }
 
-    /// Prints how it was in the end, and what was used all told.
+    /// Prints the state at the end, and all used time.
     fn end(&self, trace: &Trace) {
         self.now.borrow_mut().add(&trace.records, self.system);
         words::print(&text(&self.now.borrow(), &Now::new(self.system), self.system));

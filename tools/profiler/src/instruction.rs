@@ -1,4 +1,4 @@
-//! What one instruction is to the profiler.
+//! The meaning of one instruction for the profiler.
 //!
 //! Encodings: Arm DDI 0487, C6.2 (`ERET`, `HINT`, `MRS`, `WFI`). Hints 64 and 65 are not allocated and do nothing, on any
 //! processor; `fusee::mark` says a number with them, its highest bit first.
@@ -18,7 +18,7 @@ pub struct Instruction {
     pub meaning: Meaning,
 }
 
-/// What it does that concerns us.
+/// The effect of an instruction that concerns us.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Meaning {
     /// Nothing.

@@ -87,7 +87,7 @@ unsafe extern "C" {
     fn qemu_plugin_insn_vaddr(instruction: *const Translated) -> u64;
 }
 
-/// What is known so far.
+/// The knowledge so far.
 struct Session {
     /// Where the file is to be.
     path: Option<String>,
@@ -96,7 +96,7 @@ struct Session {
     seen: Seen,
 }
 
-/// What is looked for.
+/// The events that are looked for.
 enum Seen {
     Nothing,
     Windows(Profile),
@@ -128,7 +128,7 @@ pub unsafe extern "C" fn qemu_plugin_install(
         let place = unsafe { arguments.add(index) };
         // SAFETY: it must be initialised and aligned: QEMU makes the array of `char *`.
         let argument = unsafe { *place };
-        // SAFETY: it must be a string with an end, which nobody changes meanwhile: QEMU made it of its command line
+        // SAFETY: it must be a string with an end, which is not changed meanwhile: QEMU made it of its command line
         // and waits for us.
         let argument = unsafe { CStr::from_ptr(argument) };
         match argument.to_str().ok().and_then(|argument| argument.split_once('=')) {
@@ -161,7 +161,7 @@ pub unsafe extern "C" fn qemu_plugin_install(
     0
 }
 
-/// What is to be looked for, by the arguments.
+/// The events to be looked for, by the arguments.
 fn look_for(path: &str, places: Option<String>, rings: Option<String>) -> Result<Seen, Box<dyn Error>> {
     if let Some(numbers) = rings {
         return Ok(Seen::Turns(Turns::new(Rings::parse(&numbers)?), File::create(path)?));
@@ -209,7 +209,7 @@ extern "C" fn translated(_plugin: PluginId, block: *mut Block) {
                 // Traps are the kernel's.
                 Seen::Traps(..) if !is_of_kernel(address) => return None,
                 Seen::Traps(places, _) => places.at(decoded.address),
-                // What is announced beside blocks are readings of the clock.
+                // Events announced beside blocks are readings of the clock.
                 Seen::Turns(..) if decoded.meaning != Meaning::KernelReadsCounter => return None,
                 Seen::Turns(..) | Seen::Windows(_) | Seen::Nothing => None,
             };

@@ -1,7 +1,7 @@
 //! A plugin for QEMU: which instructions each core executes between two looks of a task at the counter.
 //!
 //! ```text
-//! instruction  what one instruction is to us
+//! instruction  the meaning of one instruction for us
 //! windows      from executed instructions to windows, pure
 //! traps        from executed instructions to the longest traps, pure
 //! turns        from executed blocks to turns of cores, pure
@@ -14,12 +14,12 @@
 //! core 0
 //! window START END LENGTH SHAPE    hexadecimal addresses of two readings; instructions from the one up to the other
 //! mark NUMBER                      the task said a number
-//! shape SHAPE                      what was executed in the first window of this kind:
+//! shape SHAPE                      the instructions of the first window of this kind:
 //! ADDRESS COUNT                    from here, so many instructions that follow each other in memory; then, the next line
 //! ```
 //!
 //! `cargo xtask worst` gives it an argument more, `places=FILE` (`traps::Places::parse`). Then nothing but the kernel is
-//! watched, and the file says of each class of traps how many there were, and what the longest executed.
+//! watched, and the file says of each class of traps how many there were, and which instructions the longest executed.
 //!
 //! `cargo xtask run --turns` gives it another one, `rings=FIRST:STRIDE:COUNT` (`turns::Rings::parse`). Then the file says which core is executed when.
 //!
@@ -31,9 +31,9 @@
 //! # Caveats
 //!
 //! Addresses are those an instruction was translated at; code that is mapped at two addresses is known by either. Cores
-//! are watched one by one; what one does while another waits is not in the other's windows.
+//! are watched one by one; instructions of one while another waits are not in the other's windows.
 //!
-//! Not here: what an address means, and to which row of the bench a window belongs (`research/src/profile.rs`).
+//! Not here: the purpose of an address, and the row of the bench to which a window belongs (`research/src/profile.rs`).
 #![deny(unsafe_code)]
 
 mod instruction;

@@ -1,10 +1,10 @@
-//! From executed instructions to traps: the longest of each class, and what it executed.
+//! From executed instructions to traps: the longest of each class, and its instructions.
 //!
 //! A trap begins with the first instruction of a vector and ends with the `eret` that goes back to a task, or with the `wfi`
-//! of a core that has nothing to do. What follows a `wfi` is a trap as well: a core wakes with interrupts masked, and
+//! of a core that has nothing to do. The instructions after a `wfi` are a trap as well: a core wakes with interrupts masked, and
 //! looks for itself.
 //!
-//! What a trap is for, nothing but the instructions that it executes can tell: some of them belong to a class, and the first
+//! The purpose of a trap follows from the instructions that it executes alone: some of them belong to a class, and the first
 //! of these that it meets is its own. A trap that meets none is of the class of its vector.
 
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use std::num::ParseIntError;
 
 use crate::instruction::{Instruction, Meaning};
 
-/// What is special about an address of the kernel.
+/// The meaning of an address of the kernel.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Place {
     /// The first instruction of a vector, and the class of its traps if nothing else is known.
@@ -59,7 +59,7 @@ impl Places {
         Ok(places)
     }
 
-    /// What is special about `address`.
+    /// The meaning of `address`.
     pub fn at(&self, address: u64) -> Option<Place> {
         self.places.get(&address).copied()
     }

@@ -2,7 +2,7 @@
 //!
 //! Instructions are counted over all cores, as the emulator's clock counts them while any core has something to do. While none has, that clock
 //! jumps, and a plugin is not told how far. But each record of the kernel's trace has the time that its core has just read. So the
-//! file says when records were written, by our count, and whoever has the trace knows the clock there.
+//! file says when records were written, by our count, and the owner of the trace knows the clock there.
 //!
 //! ```text
 //! turn CORE COUNT      after so many instructions this core is executed
@@ -39,7 +39,7 @@ impl Rings {
         Ok(Rings { first: next()?, stride: next()?, count: next()? })
     }
 
-    /// The ring whose count is at `address`.
+    /// The ring with its count at `address`.
     fn at(&self, address: u64) -> Option<u64> {
         let offset = address.checked_sub(self.first)?;
         let ring = offset.checked_div(self.stride)?;
@@ -91,7 +91,7 @@ impl Turns {
         }
     }
 
-    /// What there is to say since the last time it was asked.
+    /// The news since the last call.
     pub fn take(&mut self) -> String {
         std::mem::take(&mut self.text)
     }

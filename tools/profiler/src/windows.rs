@@ -1,4 +1,4 @@
-//! From executed instructions to windows: what one core does between two readings of the counter by tasks.
+//! From executed instructions to windows: the work of one core between two readings of the counter by tasks.
 //!
 //! A window begins with the instruction that reads the counter and ends before the one that reads it next, so that its
 //! length is the difference of the two readings, if the core did not sleep.
@@ -7,7 +7,7 @@
 //!
 //! A task that measures how late it wakes says when it wants to wake before it sleeps. It knows the time from the kernel,
 //! which reads the counter: all that is executed after this reading until the core sleeps takes place before that instant,
-//! and is no part of the lateness. It is not part of our window either. (The reading itself is: what it reads counts it.)
+//! and is no part of the lateness. It is not part of our window either. (The reading itself is: the counter's value includes it.)
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -35,7 +35,7 @@ struct Core {
     number: (u64, u32),
     /// How many numbers were said.
     marks: usize,
-    /// What happened, as text.
+    /// The events, as text.
     events: String,
     shapes: BTreeMap<Kind, Shape>,
 }
@@ -52,7 +52,7 @@ struct Window {
 /// Windows that are taken for the same: marks before them, where they start and end, instructions.
 type Kind = (usize, u64, u64, usize);
 
-/// What such a window executes.
+/// The instructions of such a window.
 #[derive(Debug)]
 struct Shape {
     /// Its number in the file.

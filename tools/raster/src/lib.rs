@@ -1,6 +1,6 @@
 //! A picture of a schedule in pixels.
 //!
-//! `resvg` draws it, and letters come from the font beside this crate (`font/README.md`), whatever fonts the machine has. So the same
+//! `resvg` draws it, and letters come from the font beside this crate (`font/README.md`), with any fonts of the machine. So the same
 //! picture gives the same bytes.
 #![forbid(unsafe_code)]
 
@@ -16,11 +16,11 @@ const FAMILY: &str = "DejaVu Sans";
 /// Why a picture has no pixels.
 #[derive(Debug)]
 pub enum RasterError {
-    /// It is not SVG that can be drawn.
+    /// The text is no SVG that can be drawn.
     Svg(resvg::usvg::Error),
-    /// It has so many pixels that they do not fit into memory: width and height.
+    /// The picture has so many pixels that they do not fit into memory: width and height.
     TooLarge(u32, u32),
-    /// It could not be written as PNG.
+    /// The picture could not be written as PNG.
     Png(String),
 }
 

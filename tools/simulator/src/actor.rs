@@ -1,4 +1,4 @@
-//! What a task does: a script, step by step, as the task `scripted` does on a board.
+//! The program of a task: a script, step by step, as the task `scripted` plays it on a board.
 
 use std::collections::VecDeque;
 use std::fmt::Debug;
@@ -18,7 +18,7 @@ use crate::graph::{Node, Tell};
 use crate::sharing::{Sessions, Sharer, Sharing};
 use crate::watcher::{Supervisor, Watch};
 
-/// What a task consists of.
+/// The program of a task and its parts.
 #[derive(Clone, Debug)]
 pub enum Program {
     /// Steps, once for each job; without jobs, once.
@@ -27,7 +27,7 @@ pub enum Program {
         steps: Vec<Step>,
         /// Whether the task has jobs.
         has_jobs: bool,
-        /// What it is in a graph.
+        /// Its place in a graph.
         node: Option<Node>,
     },
     /// The driver of the accelerator: waits for its interrupt, signals clients, acknowledges.
@@ -36,21 +36,21 @@ pub enum Program {
         wait: u64,
         /// Handle of the interrupt.
         interrupt: u64,
-        /// Its index, which says whose driver this is.
+        /// The index of the line, which determines the device of this driver.
         line: usize,
         /// For each device context: the handle of its client's notification. If several devices have this interrupt, contexts are
         /// counted through all of them.
         clients: Vec<(usize, u64)>,
-        /// For each context of the first device: what that is to do wrong there.
+        /// For each context of the first device: the fault to be injected there.
         wrong: Vec<(usize, u32)>,
-        /// What it computes for each notice, nanoseconds.
+        /// The time that it computes for each notice, nanoseconds.
         bottom_half: u64,
     },
     /// A server.
     Server {
         /// Handle of its endpoint.
         endpoint: u64,
-        /// What it does between request and reply: computes, and calls others. Nothing: it answers at once.
+        /// The steps between request and reply: computes, and calls others. Nothing: it answers at once.
         service: Vec<Part>,
     },
     /// Requests one by one, with any registers: for deadlines, wrong arguments and work left in flight.
@@ -68,23 +68,23 @@ pub enum Program {
     Sharer(Box<Sharer>),
     /// The server of sessions.
     Sessions(Sessions),
-    /// A task whose program is written elsewhere, before its first instruction.
+    /// A task with a program that is written elsewhere, before its first instruction.
     Custom(Box<dyn Behaviour>),
     /// A task that ends at once.
     Nothing,
 }
 
-/// One life of a task whose program is written elsewhere, and how far it is.
+/// One life of a task with a program that is written elsewhere, and how far it is.
 ///
 /// A [`Program::Custom`] holds a task that has not begun. Each life begins with a copy of it.
 pub trait Behaviour: Debug + Send + Sync {
-    /// The same task, as far as it is.
+    /// A copy of the task, as far as it is.
     fn copy(&self) -> Box<dyn Behaviour>;
 
     /// The task has run for `span` nanoseconds.
     fn ran(&mut self, span: u64);
 
-    /// What the task does next. If its last action was a trap, the call's results are in the registers.
+    /// The next action of the task. If its last action was a trap, the call's results are in the registers.
     fn act(&mut self, board: &mut Board, thread: ThreadId) -> Action;
 }
 
@@ -110,7 +110,7 @@ pub enum Request {
     Burn(u64),
     /// Submits so many nanoseconds of work to this engine of its device and does not wait for the end.
     Submit(u32, u64),
-    /// Stores to the doorbell of this engine what stands there and so much more, or less; then kicks the device or not.
+    /// Stores to the doorbell of this engine the present count and so much more, or less; then kicks the device or not.
     Ring(u32, i32, bool),
     /// Lets the next call carry a handle; to a reply, [`Reply::LastWith`] belongs to it.
     With {
@@ -135,7 +135,7 @@ pub enum Request {
         words: [u64; 2],
         /// When it shall end at the latest.
         until: Until,
-        /// Whom to reply to.
+        /// The receiver of the reply.
         reply: Reply,
     },
 }
@@ -159,13 +159,13 @@ pub enum Reply {
     Nobody,
     /// The token that came with the last message.
     Last,
-    /// The same, and the reply carries a handle.
+    /// The reply goes to the last request, and carries a handle.
     LastWith,
-    /// This one, whatever it means.
+    /// This token, of any meaning.
     Token(u64),
 }
 
-/// What the task wants next, at an instant at which it runs.
+/// The next wish of the task, at an instant at which it runs.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Action {
     /// Compute for so many nanoseconds; ask again after them.
@@ -212,7 +212,7 @@ enum Phase {
     Told(DeviceUse, u32, u64),
     /// The driver's wait has ended.
     Woken,
-    /// The driver looks for what is left to tell.
+    /// The driver looks for clients that are to be notified.
     Notify,
     /// The call of the request before `step` returned.
     Returned,
@@ -227,7 +227,7 @@ pub struct Actor {
     phase: Phase,
     step: usize,
     after_burn: Option<u64>,
-    /// It has begun again, and done nothing since that takes time or asks the kernel.
+    /// The script has begun again, and done nothing since that takes time or asks the kernel.
     is_idle: bool,
     /// Told that its budget is used up: nothing is left to do but to give tokens back.
     gives_up: bool,
@@ -240,9 +240,9 @@ pub struct Actor {
     seen: Vec<[u32; contract::ENGINES]>,
     /// How far a task with several GPUs is.
     gpus: Progress,
-    /// The present life of a task whose program is written elsewhere, once it has begun.
+    /// The present life of a task with a program that is written elsewhere, once it has begun.
     custom: Option<Box<dyn Behaviour>>,
-    /// What a supervisor knows.
+    /// The knowledge of a supervisor.
     watch: Option<Watch>,
     /// How far a sharer is.
     sharing: Option<Box<Sharing>>,
@@ -250,7 +250,7 @@ pub struct Actor {
     store: Option<DoorbellStore>,
     /// Engines that the driver resets, one bit each.
     resets: u64,
-    /// Whether this is a later life, whose driver has yet to reset its devices.
+    /// Whether this is a later life of a driver that has yet to reset its devices.
     again: bool,
     /// Token of the last message received.
     token: u64,
@@ -258,7 +258,7 @@ pub struct Actor {
     gift: (u64, u32),
     /// The last handle received.
     received: u64,
-    /// What the calls of [`Program::Requests`] returned, in order, zero or an error's code; and what was loaded.
+    /// The results of the calls of [`Program::Requests`], in order, zero or an error's code; and loaded values.
     pub results: Vec<u64>,
 }
 
@@ -291,7 +291,7 @@ impl Actor {
         }
     }
 
-    /// Another life of the task begins. What it has found out before is kept.
+    /// Another life of the task begins. Earlier findings are kept.
     pub fn begin_again(&mut self) {
         let results = std::mem::take(&mut self.results);
         *self = Actor { program: Rc::clone(&self.program), again: true, results, ..Actor::new(Program::Nothing) };
@@ -308,7 +308,7 @@ impl Actor {
         }
     }
 
-    /// What it does next.
+    /// The next action.
     pub fn act(&mut self, board: &mut Board, thread: ThreadId) -> Action {
         let moved = std::mem::take(&mut board.registers(thread).program_counter);
         match self.store.take() {
@@ -330,7 +330,7 @@ impl Actor {
         action
     }
 
-    /// What it does after its last call or store.
+    /// The action after its last call or store.
     fn go_on(&mut self, board: &mut Board, thread: ThreadId) -> Action {
         match &*Rc::clone(&self.program) {
             Program::Script { steps, has_jobs, node } => self.script(board, thread, (steps, node.as_ref()), *has_jobs),
@@ -528,7 +528,7 @@ impl Actor {
                     // The job has used up its budget and was told so: the rest is left out, but that tokens are given back.
                     let answer = board.registers(thread).general[0];
                     self.gives_up |= answer == Error::Overrun as u64;
-                    // The engine is of a device that its token is not for, or its driver is dead: what the job would do there is left out.
+                    // The engine is of a device that its token is not for, or its driver is dead: the job's work there is left out.
                     let asked = self.step.checked_sub(1).and_then(|last| steps.get(last));
                     let is_refused = |step: &&Step| match step.operation {
                         operation::ACQUIRE => [Error::NotHeld as u64, Error::PeerDied as u64].contains(&answer),
@@ -794,7 +794,7 @@ impl Actor {
             }
         }
         for number in 0..contract::ENGINES + contract::CONTEXTS {
-            // What comes after the engines are contexts of the execution engine.
+            // The numbers after the engines are contexts of the execution engine.
             let engine = contract::EngineIndex::from_number(number).unwrap_or(contract::EngineIndex::Execution);
             let bit = 1 << number;
             if self.resets & bit != 0 && devices.clone().all(|device| board.is_reset(device, engine)) {

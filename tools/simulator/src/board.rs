@@ -80,7 +80,7 @@ pub struct DeviceUse {
     place: usize,
     /// The engine, as the system numbers it.
     system_engine: usize,
-    /// Which device.
+    /// The device.
     pub device: usize,
     /// Engine of the device.
     pub engine: contract::EngineIndex,
@@ -88,17 +88,17 @@ pub struct DeviceUse {
     pub context: usize,
     /// Task index.
     pub task: usize,
-    /// What the task finds in the place of its doorbell.
+    /// The page in the place of the task's doorbell.
     pub page: Page,
-    /// The same while its task has not ended, for its next life.
+    /// The page while its task has not ended, for its next life.
     at_boot: Page,
-    /// It uses the engine without its lock.
+    /// The task uses the engine without its lock.
     pub shares: bool,
-    /// What it has counted in its shadow.
+    /// The count in its shadow.
     shadow: u32,
 }
 
-/// What is at the address of a doorbell.
+/// The page at the address of a doorbell.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Page {
     /// Nothing: a store faults.
@@ -116,32 +116,32 @@ pub enum Page {
 /// A store to a doorbell that a client may have to ask for.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct DoorbellStore {
-    /// The use whose doorbell it is, by its place among all uses.
+    /// The use that the doorbell belongs to, by its place among all uses.
     place: usize,
-    /// What is stored.
+    /// The stored value.
     value: u32,
     /// Whether the client lets the device look afterwards.
     kicks: bool,
 }
 
-/// What came of a submission.
+/// The result of a submission.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Submitted {
-    /// It is done once so many commands have retired.
+    /// The operation is done once so many commands have retired.
     Done(u32),
-    /// The same, once this store, which faults now, is made.
+    /// As above, once this store, which faults now, is made.
     Asked(u32, DoorbellStore),
     /// The device hears of nothing: the engine was taken away.
     Lost,
 }
 
-/// A device, and what it wants.
+/// A device, and its next wish.
 struct Simulated {
     /// The page by which the system tells it from others.
     status_page: u64,
     device: Box<Device>,
     contexts: contract::Contexts,
-    /// It decides by keys who has its execution engine.
+    /// The device decides by keys between clients of its execution engine.
     keyed: bool,
     /// When it must be polled next.
     next: Option<u64>,
@@ -149,13 +149,13 @@ struct Simulated {
     interrupt: Option<usize>,
 }
 
-/// What tasks reach of one region: its first word stands for all of it.
+/// The memory of one region as tasks reach it: its first word stands for all of it.
 #[derive(Clone, Debug)]
 struct Regions {
     words: Vec<u64>,
     /// By task and slot of its handle: the region, and the rights.
     handles: BTreeMap<(usize, u16), (usize, u32)>,
-    /// What is at each place: region after region of the first task, then of the next.
+    /// The contents of each place: region after region of the first task, then of the next.
     places: Vec<Place>,
     /// The word that each task finds where a place has scratch memory.
     scratch: Vec<u64>,
@@ -175,7 +175,7 @@ impl Regions {
         }
     }
 
-    /// What is at the place of `task` in `region`.
+    /// The place of `task` in `region`.
     fn place(&mut self, task: usize, region: usize) -> Option<&mut Place> {
         self.places.get_mut(task * self.words.len() + region)
     }
@@ -204,7 +204,7 @@ pub struct Board {
     pub now: u64,
     /// How far past `now` the trap in progress is.
     pub spent: u64,
-    /// What paths of the kernel cost.
+    /// The costs of kernel paths.
     pub overheads: Overheads,
     /// Where the kernel is running.
     pub cpu: CpuId,
@@ -222,15 +222,15 @@ pub struct Board {
     pub recorded: u64,
     /// Exit code, once the system has ended.
     pub ended: Option<u32>,
-    /// For each engine its device and its number there, if somebody uses it there.
+    /// For each engine its device and its number there, if it has users there.
     places: Vec<Option<(usize, contract::EngineIndex)>>,
-    /// Who uses the device how, by engine user; then those without a lock, by member.
+    /// The uses of devices, by engine user; then those without a lock, by member.
     pub uses: Vec<DeviceUse>,
     /// How many of them have locks.
     locks: usize,
     /// When clients without locks stored to their doorbells themselves, and their tasks.
     pub own_stores: Vec<(u64, usize)>,
-    /// The store that faults in this trap, and whose it is.
+    /// The store that faults in this trap, and its thread.
     pub storing: Option<(ThreadId, DoorbellStore)>,
     regions: Regions,
     memory: Memory,
@@ -349,7 +349,7 @@ impl Board {
         board
     }
 
-    /// Tells a device how it chooses among its clients, and what that costs.
+    /// Gives a device its choice among clients, and the cost of that.
     pub fn describe(&mut self, device: &fusee_manifest::Device) {
         let page = device.status / contract::PAGE_BYTES;
         let Some(index) = self.devices.iter().position(|one| one.status_page == page) else { return };
@@ -369,7 +369,7 @@ impl Board {
         device.configure(description, &mut self.memory).expect("the simulator's own device description is right");
     }
 
-    /// What the driver does first: a translation table for each context, with its ring page.
+    /// The first step of the driver: a translation table for each context, with its ring page.
     fn open_contexts(&mut self, device: usize) {
         for context in self.contexts(device) {
             let table = of(device, SYSTEM.base) + context as u64 * 0x2000;
@@ -445,7 +445,7 @@ impl Board {
         // Context 0 is nobody's: a lock without a device.
         let is_asked_for =
             |one: &DeviceUse| one.context > 0 && one.task == task && one.engine.number() == engine as usize;
-        // Of several devices, the one whose engine the task holds.
+        // Of several devices, the one with the engine that the task holds.
         let of_task = || self.uses.iter().copied().filter(is_asked_for);
         of_task().find(|one| !matches!(one.page, Page::Nothing)).or_else(|| of_task().next())
     }
@@ -482,7 +482,7 @@ impl Board {
         Ok((!self.make(store)).then_some(store))
     }
 
-    /// What a client reads in the place of its doorbell.
+    /// The count that a client reads in the place of its doorbell.
     fn count(&mut self, one: DeviceUse) -> Result<u32, &'static str> {
         match one.page {
             Page::Nothing if one.shares => Err("a doorbell that is absent"),
@@ -492,7 +492,7 @@ impl Board {
         }
     }
 
-    /// Makes a store of a client, if it may be made now, and what the client does next; says whether it was.
+    /// Makes a store of a client, if it may be made now, and the client's next step; returns whether it was made.
     #[must_use]
     pub fn make(&mut self, store: DoorbellStore) -> bool {
         let one = self.uses[store.place];
@@ -542,18 +542,18 @@ impl Board {
         self.load(of(device, STATUS) + contract::status_seen(engine, context))
     }
 
-    /// Whose command `engine` of `device` runs: the context plus one; 0: nobody's.
+    /// The context with the command that `engine` of `device` runs, plus one; 0: none.
     pub fn running(&mut self, device: usize, engine: contract::EngineIndex) -> usize {
         self.load(of(device, STATUS) + contract::status_running(engine)) as usize
     }
 
-    /// The resets that another life of the driver of `device` begins with: what is said to have been asked before, as in [`Board::request_resets`].
+    /// The resets that another life of the driver of `device` begins with: each is said to have been asked before, as in [`Board::request_resets`].
     pub fn all_resets(&self, device: usize) -> u64 {
         let bits = contract::ENGINES + if self.devices[device].keyed { contract::CONTEXTS } else { 0 };
         (1 << bits) - 1
     }
 
-    /// The driver of `device` lets it forget what has been submitted to these engines, one bit each; the bits above are contexts, whose commands the
+    /// The driver of `device` lets it forget commands submitted to these engines, one bit each; the bits above are contexts with commands that the
     /// execution engine alone forgets.
     pub fn request_resets(&mut self, device: usize, engines: u64) {
         for context in self.contexts(device).filter(|context| engines >> contract::ENGINES >> context & 1 != 0) {
@@ -572,7 +572,8 @@ impl Board {
         }
     }
 
-    /// Lets `device` forget what `context`, which uses engines without their locks, has submitted to `engine`, if a command of it runs there; says whether one does.
+    /// Lets `device` forget the commands of `context`, which uses engines without their locks, on `engine`, if a command of it runs there; returns
+    /// whether one does.
     pub fn reset_running(&mut self, device: usize, engine: contract::EngineIndex, context: usize) -> bool {
         let runs = self.shares(device, context) && self.running(device, engine) == context + 1;
         if runs {
@@ -610,7 +611,7 @@ impl Board {
         self.regions.reach(thread.index(), handle, stores).ok_or("a region that is not mapped")
     }
 
-    /// Polls the devices that are due; what they raise is pending.
+    /// Polls the devices that are due; interrupts that they raise are pending.
     pub fn poll_devices(&mut self) {
         for device in &mut self.devices {
             while device.next.is_some_and(|next| next <= self.now) {
@@ -623,7 +624,7 @@ impl Board {
         }
     }
 
-    /// What each use has had done.
+    /// The commands done for each use.
     pub fn commands(&mut self) -> Vec<Commands> {
         let uses = self.uses.clone();
         let of = |one: DeviceUse| Commands {
@@ -700,7 +701,7 @@ fn description(index: usize, contexts: contract::Contexts) -> Description {
     }
 }
 
-/// What is at `address` of the first device, of the device with this index.
+/// The address in the device with this index for `address` of the first device.
 fn of(device: usize, address: u64) -> u64 {
     address + device as u64 * STEP
 }
@@ -720,7 +721,7 @@ fn doorbell_of(device: usize, engine: contract::EngineIndex, context: usize) -> 
 impl Reach for Board {
     fn has_doorbell(&self, user: EngineUserId) -> Option<bool> {
         let one = self.uses[user.index()];
-        // All are gone of the dead, who may hold locks for a moment.
+        // All are gone of the dead, which may hold locks for a moment.
         (!self.closed[one.task]).then_some(one.page == Page::Doorbell)
     }
 
@@ -831,7 +832,7 @@ impl Machine for Board {
     }
 
     fn close_space(&mut self, thread: ThreadId) {
-        // Whoever is dead makes no access; but the device model asks for doorbells. What a sharer has put there stays.
+        // A dead task makes no access; but the device model asks for doorbells. The page that a sharer has put there stays.
         self.closed[thread.index()] = true;
         for one in self.uses.iter_mut().filter(|one| one.task == thread.index() && !one.shares) {
             one.page = Page::Nothing;

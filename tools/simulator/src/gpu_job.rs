@@ -9,7 +9,7 @@
 //! work. The last chunk of an operation on one engine is released before its end, so the next in line has that engine as soon as it is
 //! idle.
 //!
-//! Not here: which token a job gets (the pool), and what it takes of whose budget (the kernel).
+//! Not here: the choice of a job's token (the pool), and the budgets that it draws from (the kernel).
 
 use std::collections::VecDeque;
 
@@ -28,25 +28,25 @@ pub struct GpuTask {
     pub pool: (u64, usize),
     /// The GPUs, in the order of their tokens.
     pub gpus: Vec<GpuHandles>,
-    /// What a job computes before it has the token, and after it.
+    /// The time that a job computes before it has the token, and after it.
     pub compute: u64,
     /// Each of its two kernels.
     pub kernel: u64,
     /// Each of its copies, in and out; in pieces no longer than `chunk`.
     pub copy: u64,
-    /// See `copy`.
+    /// Bytes of a chunk of a copy: see `copy`.
     pub chunk: u64,
     /// How long it fetches its state to the first from the second GPU; in so many pieces.
     pub moves: Vec<Vec<u64>>,
-    /// See `moves`.
+    /// Pieces of a state that moves: see `moves`.
     pub pieces: u64,
     /// Instants in order: the first job that is released at each of them or later runs `factor` times as long.
     pub moments: Vec<u64>,
-    /// See `moments`.
+    /// The factor of a job that overruns: see `moments`.
     pub factor: u64,
 }
 
-/// What the task has of one GPU.
+/// The task's handles to one GPU.
 #[derive(Clone, Debug, Default)]
 pub struct GpuHandles {
     /// Its engines by their numbers: the handle, and the index of the engine's use in the packed system.
@@ -79,7 +79,7 @@ enum Step {
     Checkpoint,
 }
 
-/// What the task has asked for.
+/// The task's last request.
 #[derive(Clone, Copy, Debug, Default)]
 enum Asked {
     #[default]
@@ -93,7 +93,7 @@ enum Asked {
 /// How far the task is.
 #[derive(Clone, Debug, Default)]
 pub struct Progress {
-    /// Of its job, what is left.
+    /// The remaining steps of its job.
     steps: VecDeque<Step>,
     asked: Asked,
     /// Left to compute.
@@ -114,7 +114,7 @@ impl Progress {
         self.left = self.left.saturating_sub(span);
     }
 
-    /// What it does next.
+    /// The next action.
     pub fn act(&mut self, task: &GpuTask, board: &mut Board, thread: ThreadId) -> Action {
         if let Err(reason) = self.returned(task, board, thread) {
             return Action::Fault(reason);
@@ -177,7 +177,7 @@ impl Progress {
         trap(board, thread, Call::NextJob, 0, 0, NEVER)
     }
 
-    /// Looks at what the last call returned.
+    /// Looks at the result of the last call.
     fn returned(&mut self, task: &GpuTask, board: &mut Board, thread: ThreadId) -> Result<(), &'static str> {
         let general = board.registers(thread).general;
         let asked = std::mem::take(&mut self.asked);
@@ -206,7 +206,7 @@ impl Progress {
         self.steps.extend([Step::Compute(self.factor * task.compute), Step::TakeToken]);
     }
 
-    /// It has a token for `gpu`.
+    /// The task has a token for `gpu`.
     fn work_on(&mut self, task: &GpuTask, gpu: usize) {
         let from = self.home.replace(gpu).unwrap_or(gpu);
         if from != gpu {

@@ -1,4 +1,4 @@
-//! Scripted tasks that are nodes of a graph: what `fusee::graph` does, at no cost of time but that of its calls.
+//! Scripted tasks that are nodes of a graph: the work of `fusee::graph`, at no cost of time but that of its calls.
 
 use std::collections::VecDeque;
 
@@ -19,15 +19,15 @@ pub struct Node {
     pub next: Vec<(usize, u64)>,
     /// Edges from readers to writers, of which it is one.
     pub back: Vec<Edge>,
-    /// The handle to what tells it of a free frame.
+    /// The handle to the notification of a free frame.
     pub room: Option<u64>,
-    /// Those to what tells writers: their numbers, and the handles.
+    /// Those to the notifications of writers: their numbers, and the handles.
     pub rooms: Vec<(usize, u64)>,
-    /// What it is if the kernel knows of no jobs of it.
+    /// Its thread if the kernel knows of no jobs of it.
     pub thread: Option<Thread>,
 }
 
-/// What a node says to others.
+/// A message of a node to others.
 #[derive(Clone, Copy, Debug)]
 pub enum Tell {
     /// To the task with this handle: up to which job it may have jobs.
@@ -43,7 +43,7 @@ pub struct Thread {
     pub tokens: u64,
     /// When the source is due first, and how long after that again.
     pub first: u64,
-    /// See `first`.
+    /// The period: see `first`.
     pub period: u64,
 }
 
@@ -72,7 +72,7 @@ impl Words for InBoard<'_> {
 }
 
 impl Node {
-    /// Who is to be told of tokens that are there before its first job, and up to which of their jobs.
+    /// The consumers to be told of tokens that are there before its first job, and up to which of their jobs.
     pub fn begin(&self, board: &mut Board) -> VecDeque<Tell> {
         let mut told = VecDeque::new();
         let tell = |consumer, upto| told.extend(self.credit(consumer, upto));
@@ -90,7 +90,7 @@ impl Node {
         self.room
     }
 
-    /// Who is to be told after its job of this number.
+    /// The consumers to be told after its job of this number.
     pub fn end(&self, board: &mut Board, job: u64) -> VecDeque<Tell> {
         let mut words = InBoard(board, self.graph);
         let mut told = VecDeque::new();

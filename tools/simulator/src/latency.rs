@@ -1,6 +1,7 @@
-//! How late graphs are: from the release of a source until the last job ends that works on what that brought.
+//! How late graphs are: from the release of a source until the last job ends that works on its tokens.
 //!
-//! Records are looked at one by one, as by `metrics`. A job says its number when it completes, so what a ring has lost makes no other job wrong.
+//! Records are looked at one by one, as by `metrics`. A job says its number when it completes, so records that a ring has lost make no other job
+//! wrong.
 
 use std::collections::BTreeMap;
 
@@ -28,7 +29,7 @@ struct Watched {
 }
 
 impl Watched {
-    /// When the source was released that brings the last of what a job works on.
+    /// The release of the source's job that brings the last tokens of a job.
     fn began(&self, node: usize, job: u64) -> u64 {
         let frame = source_job(&self.graph.edges, node, job);
         self.start + frame.saturating_sub(1) * self.period

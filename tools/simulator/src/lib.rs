@@ -1,17 +1,17 @@
 //! Runs the kernel on the host, in virtual time, with scripted tasks and the device model.
 //!
-//! The kernel is the one that boots on boards: [`fusee_kernel_core::Kernel`]. Here it meets a [`Machine`] whose
-//! time passes while tasks burn and devices work, and in the kernel only as far as [`Overheads`] say. All
+//! The kernel is the one that boots on boards: [`fusee_kernel_core::Kernel`]. Here it meets a [`Machine`] with
+//! time that passes while tasks burn and devices work, and in the kernel only as far as [`Overheads`] say. All
 //! invariants of the kernel are checked after every trap, or as often as [`Checks`] say.
 //!
-//! - [`actor`]: what a task does, step by step.
-//! - [`gpu_job`]: what a task with several GPUs does.
-//! - [`graph`]: what a scripted task does as a node of a graph.
-//! - [`watcher`]: what a supervisor does.
-//! - [`sharing`]: what a sharer does, and the server of sessions that resets for it.
+//! - [`actor`]: the program of a task, step by step.
+//! - [`gpu_job`]: the program of a task with several GPUs.
+//! - [`graph`]: a scripted task as a node of a graph.
+//! - [`watcher`]: the program of a supervisor.
+//! - [`sharing`]: the program of a sharer, and the server of sessions that resets for it.
 //! - [`board`]: the machine: registers, interrupts, memory and the device.
 //! - [`run`]: the loop over events.
-//! - [`overheads`]: what paths of the kernel cost.
+//! - [`overheads`]: the costs of kernel paths.
 //! - [`system`]: from a manifest to a simulation.
 //! - [`workload`]: from a task set to a manifest; random task sets.
 //! - [`metrics`]: from a trace to response times and lateness.
@@ -19,7 +19,7 @@
 //! - [`services`]: from a trace to how long services took.
 //! - [`lives`]: how long tasks with further lives may be away, and when they were.
 //!
-//! Not here: random systems, and what must hold in them (`research/campaigns`).
+//! Not here: random systems, and their conditions (`research/campaigns`).
 //!
 //! [`Machine`]: fusee_kernel_core::Machine
 #![forbid(unsafe_code)]

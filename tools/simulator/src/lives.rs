@@ -1,6 +1,6 @@
-//! Lives of tasks: how long one that is given another life is away at most, and what a trace has of their ends.
+//! Lives of tasks: how long one that is given another life is away at most, and the ends in a trace.
 //!
-//! Not here: who gives them (`supervisor`), and ends that are drawn at random (`research/campaigns/src/faults.rs`).
+//! Not here: the giver of lives (`supervisor`), and ends that are drawn at random (`research/campaigns/src/faults.rs`).
 
 use std::collections::BTreeMap;
 
@@ -13,9 +13,9 @@ use fusee_sched_analysis::Overheads;
 /// How a task ends that does not end by itself.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum End {
-    /// Another stops it, whatever it does.
+    /// Another stops it, at any instant.
     Stopped,
-    /// It does what it may not.
+    /// The task makes a forbidden access.
     Faults,
 }
 
@@ -47,7 +47,7 @@ pub fn bounds(system: &Resolved, overheads: &Overheads) -> Result<BTreeMap<usize
 pub fn ends(records: &[Record], tasks: usize) -> Vec<Ended> {
     const WORK: [u32; 4] = [Call::Wait as u32, Call::Receive as u32, Call::ReplyReceive as u32, Call::NextJob as u32];
     let mut ends: Vec<Ended> = Vec::new();
-    // For each task its last end, and who gives it its next life.
+    // For each task its last end, and the task that gives it its next life.
     let mut last: Vec<Option<usize>> = vec![None; tasks];
     let mut begun_by = vec![0; tasks];
     for record in records {

@@ -1,9 +1,9 @@
-//! What a trace says of each task: how many jobs, how late, how evenly.
+//! The metrics of each task in a trace: how many jobs, how late, how evenly.
 //!
 //! Records are looked at one by one, so that a long run need not be kept: [`Metrics::observe`] is an observer of
 //! a simulation, and [`Metrics::of`] reads a whole trace, from wherever it came.
 //!
-//! # What is known of a job
+//! # Knowledge of a job
 //!
 //! A completion tells the job's lateness; its deadline, and so its release, follow from it. A release that
 //! queued is traced when its job begins, so the time of that record is not used. Lateness is traced in 32 bits:
@@ -83,7 +83,7 @@ impl Metrics {
     /// Looks at one record.
     pub fn observe(&mut self, record: &Record) {
         let task = match Event::from_number(record.event) {
-            // A reservation is its home's, whoever ran on it.
+            // A reservation is its home's, with any runner.
             Some(Event::Throttle) => {
                 (record.object as usize).checked_sub(1).and_then(|index| self.homes.get(index)).copied()
             }

@@ -1,4 +1,4 @@
-//! What paths of the kernel cost: time that traps take in a simulation.
+//! The costs of kernel paths: time that traps take in a simulation.
 //!
 //! ```toml
 //! release = "300ns"                    # each job that begins
@@ -10,12 +10,12 @@
 //! interprocessor_interrupt = "600ns"   # a kick is on its way
 //! ```
 //!
-//! What is not given costs nothing; bare numbers are nanoseconds. The analysis reads the same file, and has costs
-//! that are not simulated: they may be given, and change nothing here. Who pays is for the kernel to say, as on a
+//! A path that is not given costs nothing; bare numbers are nanoseconds. The analysis reads the same file, and has costs
+//! that are not simulated: they may be given, and change nothing here. The kernel chooses the payer, as on a
 //! board: interrupts and waiting for the lock are its own, calls are the caller's, and a switch, which comes after
 //! the last reading of the clock, is the next thread's.
 //!
-//! Not here: when a CPU is in the kernel and what waits meanwhile (`run.rs`).
+//! Not here: when a CPU is in the kernel and which events wait meanwhile (`run.rs`).
 
 use fusee_manifest::Time;
 
@@ -54,7 +54,7 @@ impl Overheads {
         interprocessor_interrupt: 0,
     };
 
-    /// What `cargo xtask bench` measures, in round figures, so that results do not change with each compiler.
+    /// The measurements of `cargo xtask bench`, in round figures, so that results do not change with each compiler.
     pub const ROUND: Overheads = Overheads {
         release: 1_000,
         schedule: 1_000,
@@ -68,7 +68,7 @@ impl Overheads {
     /// Reads `text`, a TOML file.
     ///
     /// # Errors
-    /// What is wrong with it: a key by its name, anything else by its line.
+    /// The fault: a key by its name, anything else by its line.
     pub fn parse(text: &str) -> Result<Overheads, String> {
         let table: toml::Table =
             text.parse().map_err(|error: toml::de::Error| error.to_string().trim_end().to_owned())?;

@@ -2,7 +2,7 @@
 //!
 //! At one instant: timers (lowest CPU first), then the device, then tasks whose computing ends, or tasks first if
 //! that is asked for ([`First`]). On a board
-//! kernel paths take time, so that what began at a release always ends after the next release that falls
+//! kernel paths take time, so that work that began at a release always ends after the next release that falls
 //! on the same instant here; the order agrees.
 //!
 //! # With overheads
@@ -41,7 +41,7 @@ pub struct Mishap {
     pub device: usize,
     /// The context.
     pub context: usize,
-    /// What, as the contract numbers it (`CONTEXT_INJECT`); zero: nothing any more.
+    /// The fault, as the contract numbers it (`CONTEXT_INJECT`); zero: nothing any more.
     pub wrong: u32,
 }
 
@@ -54,7 +54,7 @@ pub enum SimulationError {
     Invariant {
         /// When.
         at: u64,
-        /// Which.
+        /// The broken invariant.
         which: &'static str,
     },
     /// A task calls and calls and no time passes.
@@ -76,10 +76,10 @@ pub enum Checks {
     Instants(u64),
 }
 
-/// What comes first of all that happens at one instant.
+/// The first of all events at one instant.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum First {
-    /// Timers, kicks and devices, as on a board: a job whose computing ends at a release is complete after it.
+    /// Timers, kicks and devices, as on a board: a job with computing that ends at a release is complete after it.
     #[default]
     Interrupts,
     /// Tasks, as in the literature: a job that has computed its time is complete.
@@ -102,7 +102,7 @@ pub enum EndedBy {
 /// What came out.
 #[derive(Clone, Debug)]
 pub struct Report {
-    /// The trace, in order; empty if somebody else looked at it.
+    /// The trace, in order; empty if an observer looked at it.
     pub records: Vec<Record>,
     /// Exit code, if the system ended itself.
     pub exit: Option<u32>,
@@ -114,21 +114,21 @@ pub struct Report {
     pub late_completions: u32,
     /// Traps handled.
     pub traps: u64,
-    /// Those of them that took a fast path, by what they were, as records of traps say it ([`Event::Trap`](fusee_abi::trace::Event::Trap)).
+    /// Those of them that took a fast path, by their kinds, as records of traps say it ([`Event::Trap`](fusee_abi::trace::Event::Trap)).
     pub fast: BTreeMap<u32, u64>,
     /// The longest wait for the kernel's lock, in nanoseconds.
     pub longest_wait: u64,
-    /// For each task with [`Program::Requests`], what its calls returned and what it loaded, in order.
+    /// For each task with [`Program::Requests`], the results of its calls and its loaded values, in order.
     pub results: Vec<Vec<u64>>,
-    /// What each task was doing at the end.
+    /// The state of each task at the end.
     pub states: Vec<State>,
-    /// What each reservation owed at the end, in nanoseconds.
+    /// The debt of each reservation at the end, in nanoseconds.
     pub debts: Vec<u64>,
     /// How many handles each task had at the end.
     pub handles: Vec<usize>,
     /// How many handles were copied from at the end.
     pub copied_from: usize,
-    /// For each use of an engine of a device, what the device was told at the end, and what it has done.
+    /// For each use of an engine of a device, the submitted count at the end, and the commands done.
     pub commands: Vec<Commands>,
     /// When clients without locks stored to their doorbells themselves, and their tasks, in order.
     pub own_stores: Vec<(u64, usize)>,
@@ -136,12 +136,12 @@ pub struct Report {
     pub graph_ends: Vec<GraphEnd>,
 }
 
-/// What a task had done by an engine.
+/// The commands that an engine had done for a task.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Commands {
     /// Task index.
     pub task: usize,
-    /// It uses the engine without its lock.
+    /// The task uses the engine without its lock.
     pub shares: bool,
     /// Commands that stand in its doorbell, modulo 2^32.
     pub submitted: u32,
@@ -157,7 +157,7 @@ struct SimulatedCpu {
     kicked: u64,
     /// When the running task was last told how long it ran.
     since: u64,
-    /// When the running task must be asked what it does next.
+    /// When the running task must be asked for its next action.
     ask: u64,
     /// Until when it is in the kernel.
     busy: u64,
@@ -213,7 +213,7 @@ impl Simulation {
         })
     }
 
-    /// Tells the devices what the manifest says of them.
+    /// Gives the devices their descriptions in the manifest.
     #[must_use]
     pub fn with_devices(mut self, devices: &[fusee_manifest::Device]) -> Simulation {
         devices.iter().for_each(|device| self.board.describe(device));
@@ -389,7 +389,7 @@ impl Simulation {
         Ok(fired)
     }
 
-    /// Lets one task act, so that what it causes comes first; says whether one trapped.
+    /// Lets one task act, so that its effects come first; returns whether one trapped.
     fn tasks(&mut self) -> Result<bool, SimulationError> {
         if !self.faults.is_empty() && self.fault()? {
             return Ok(true);
@@ -402,7 +402,7 @@ impl Simulation {
         Ok(false)
     }
 
-    /// Lets devices and their interrupt lines do what is due; says whether anything happened.
+    /// Lets devices and their interrupt lines do the work that is due; returns whether anything happened.
     fn device(&mut self) -> Result<bool, SimulationError> {
         while let Some(mishap) = self.mishaps.pop_front_if(|mishap| mishap.at <= self.board.now) {
             self.board.inject(mishap.device, mishap.context, mishap.wrong);
@@ -451,7 +451,7 @@ impl Simulation {
         }
     }
 
-    /// Lets one task fault whose time has come, if it runs; says whether one does.
+    /// Lets one task fault when its time has come, if it runs; returns whether one does.
     fn fault(&mut self) -> Result<bool, SimulationError> {
         for cpu in 0..self.cpus.len() {
             let SimulatedCpu { run, busy, .. } = self.cpus[cpu];
@@ -555,7 +555,7 @@ impl Simulation {
         holds.map_err(|which| SimulationError::Invariant { at: self.board.now, which })
     }
 
-    /// Checks what is due at the end of the instant with number `instant`.
+    /// Makes the checks that are due at the end of the instant with number `instant`.
     fn check_instant(&self, instant: u64) -> Result<(), SimulationError> {
         match self.checks {
             Checks::Traps => {}

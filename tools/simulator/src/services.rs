@@ -1,7 +1,7 @@
-//! How long services took, against what the manifest declares.
+//! How long services took, against the declarations of the manifest.
 //!
 //! The CPU time of a server between two replies is that of one service, without the calls that it made meanwhile: those are executed by
-//! other threads. What it computes before its first request, or while nobody waits for it, belongs to none.
+//! other threads. Its computing before its first request, or without waiting clients, belongs to none.
 
 use fusee_abi::trace::{Event, Record};
 use fusee_manifest::Resolved;
@@ -90,7 +90,7 @@ impl Services {
                     (one.spent, one.waiting) = (0, one.waiting.saturating_sub(1));
                 }
             }
-            // It answers nobody any more.
+            // It answers no client any more.
             Some(Event::Exit | Event::Fault | Event::Stop) => {
                 if let Some(one) = self.watched.iter_mut().find(|one| Some(one.server) == thread) {
                     (one.since, one.spent, one.waiting) = (None, 0, 0);
@@ -167,7 +167,7 @@ mod tests {
         assert_eq!(longest("250us"), [0; 0]);
     }
 
-    /// What a server did before it was ended belongs to no service of its next life.
+    /// The work of a server before it was ended belongs to no service of its next life.
     #[test]
     fn a_service_that_an_end_cuts_short_is_forgotten() {
         let manifest = Manifest::parse(Path::new("m.toml"), &SYSTEM.replace("MAX", "250us")).expect("a manifest");

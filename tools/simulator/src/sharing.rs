@@ -1,6 +1,7 @@
-//! What a sharer does: the course of the program `drivers/sharer`, each step a trap or an access to the simulated device, at no cost of time.
+//! The program of a sharer: the course of `drivers/sharer`, each step a trap or an access to the simulated device, at no cost of time.
 //!
-//! The page that shows what clients have had is not written: a region is one word here. Of the server of sessions there is what a sharer asks for.
+//! The page that shows the usage of clients is not written: a region is one word here. Of the server of sessions there is the part that a sharer asks
+//! for.
 
 use fusee::session::{self, Refusal};
 use fusee::{DoorbellPage, Instant, Nanoseconds};
@@ -16,7 +17,7 @@ use sharer::setup::Setup;
 use crate::actor::{Action, trap};
 use crate::board::Board;
 
-/// A sharer, and what the manifest gives it.
+/// A sharer, and its handles in the manifest.
 #[derive(Clone, Debug)]
 pub struct Sharer {
     /// Handle of the endpoint at which stores are asked about.
@@ -40,13 +41,13 @@ pub struct Sharer {
 /// How far a sharer is.
 #[derive(Clone, Debug)]
 pub struct Sharing {
-    /// Nothing: what the manifest says makes no sharer.
+    /// Nothing: the parameters of the manifest make no sharer.
     course: Option<course::Sharer<u64>>,
     /// Whether the last call was one that brings a request.
     receives: bool,
 }
 
-/// What it sees.
+/// The inputs of the sharer.
 struct Device<'a> {
     board: &'a mut Board,
     device: usize,
@@ -99,7 +100,7 @@ impl Sharing {
         Sharing { course: setup.ok().map(course), receives: false }
     }
 
-    /// What it does next.
+    /// The next action.
     pub fn act(&mut self, sharer: &Sharer, board: &mut Board, thread: ThreadId) -> Action {
         let Some(course) = &mut self.course else { return Action::Fault("what it is told makes no sharer") };
         let Some((device, engine)) = board.place_of(sharer.engine) else {
@@ -153,7 +154,7 @@ impl Sharing {
     }
 }
 
-/// Takes in what a call brought that receives.
+/// Takes in the results of a call that receives.
 fn receive(course: &mut course::Sharer<u64>, general: &[u64; 31]) -> Result<(), &'static str> {
     match general[0] {
         0 => {}
@@ -200,17 +201,17 @@ fn read_words(general: &[u64; 31]) -> [u64; MESSAGE_WORDS] {
     words
 }
 
-/// The server of sessions, as far as a sharer needs it: it resets what runs.
+/// The server of sessions, as far as a sharer needs it: it resets running commands.
 #[derive(Clone, Debug)]
 pub struct Sessions {
     /// Handle of its endpoint.
     pub endpoint: u64,
-    /// Who may have commands reset: the badge of its requests, and the engine that it shares, as the system numbers it.
+    /// The sharers that may have commands reset: the badge of requests, and the engine that each shares, as the system numbers it.
     pub sharers: Vec<(u64, usize)>,
 }
 
 impl Sessions {
-    /// What it does next; `begins`: at its first instruction.
+    /// The next action; `begins`: at its first instruction.
     pub fn act(&self, board: &mut Board, thread: ThreadId, begins: bool) -> Action {
         let general = board.registers(thread).general;
         // A reply to a client that is gone receives nothing.

@@ -24,7 +24,7 @@ const SESSIONS: &str = "gpu-driver/sessions";
 /// Why a manifest could not be simulated.
 #[derive(Debug)]
 pub enum Error {
-    /// It could not be packed.
+    /// The system could not be packed.
     Manifest(ManifestError),
     /// A task asks the kernel again and again, and no time passes.
     Stuck {
@@ -73,13 +73,13 @@ impl From<SimulationError> for Error {
 /// How a simulation departs from the plain run of a manifest.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// Whether engine locks are in force, whatever the manifest says.
+    /// Whether engine locks are in force, in place of the manifest's choice.
     pub managed: Option<bool>,
-    /// What paths of the kernel cost.
+    /// The costs of kernel paths.
     pub overheads: Overheads,
     /// When the kernel's invariants are checked.
     pub checks: Checks,
-    /// What comes first of all that happens at one instant.
+    /// The first of all events at one instant.
     pub first: First,
     /// A rule that the kernel forgets.
     pub planted: Option<Planted>,
@@ -153,8 +153,8 @@ pub fn unmodelled(manifest: &Manifest) -> Vec<usize> {
     idle.map(|(index, _)| index).collect()
 }
 
-/// What the simulator runs in place of a task's binary: its script, the model of its program, or what servers
-/// do, at no cost of time.
+/// The program that the simulator runs in place of a task's binary: its script, the model of its program, or the work of
+/// servers, at no cost of time.
 fn program(manifest: &Manifest, index: usize, task: &Task) -> Program {
     let system = &manifest.system;
     let steps = if task.script.is_empty() { &task.model } else { &task.script };
@@ -188,13 +188,13 @@ fn program(manifest: &Manifest, index: usize, task: &Task) -> Program {
     }
 }
 
-/// What a task has by this handle, among all of its kind.
+/// The object of a task by this handle, among all of its kind.
 #[must_use]
 pub fn object(system: &Resolved, task: usize, handle: u64) -> Option<u32> {
     system.handle(task, handle).map(|record| record.object)
 }
 
-/// What the manifest makes of a task in a graph, as `fusee::graph` finds it in its environment.
+/// A task's place in a graph by the manifest, as `fusee::graph` finds it in its environment.
 fn node(system: &Resolved, index: usize, task: &Task) -> Option<Node> {
     let number = parameter(task, names::NODE)? as usize;
     let region = task.environment.iter().find(|entry| entry.name == names::GRAPH)?;
@@ -220,7 +220,7 @@ fn node(system: &Resolved, index: usize, task: &Task) -> Option<Node> {
     })
 }
 
-/// What the manifest gives to the sharer of an engine; `None`: it is the sharer of none.
+/// The sharer of an engine by the manifest; `None`: the task is the sharer of none.
 fn sharer(system: &Resolved, index: usize, task: &Task) -> Option<Sharer> {
     let named = |kind: u32, name: &str| task.environment.iter().find(|entry| entry.kind == kind && entry.name == name);
     let doorbells = task.environment.iter().find(|entry| entry.kind == kind::DOORBELLS)?;
@@ -251,7 +251,7 @@ fn sharers(system: &Resolved) -> Vec<(u64, usize)> {
     system.engines.iter().enumerate().filter_map(of).collect()
 }
 
-/// What the manifest lets a supervisor watch.
+/// The tasks that the manifest lets a supervisor watch.
 fn supervisor(system: &Resolved, task: &Task) -> Supervisor {
     let named = |name: &str| task.environment.iter().find(|entry| entry.name == name).map(|entry| entry.handle);
     let watched = |policy: &Policy| {
@@ -287,6 +287,6 @@ fn clients(task: &Task) -> Vec<(usize, u64)> {
 pub fn contexts(task: &Task) -> impl Iterator<Item = (&str, usize)> {
     let parameters = task.environment.iter().filter(|entry| entry.kind == environment::kind::PARAMETER);
     let told = parameters.filter_map(|entry| Some((entry.name.strip_prefix("context.")?, entry.address)));
-    // What a driver is told of a client says all of its contexts, and whether it has engines without their locks.
+    // A driver's parameter about a client has all of its contexts, and whether it has engines without their locks.
     told.flat_map(|(client, told)| client_contexts(told).map(move |context| (client, context)))
 }

@@ -1,4 +1,4 @@
-//! What a supervisor does: as the program `userland/supervisor` on a board, but for what it logs.
+//! The program of a supervisor: as `userland/supervisor` on a board, but for its log.
 
 use fusee_abi::call::{Call, NEVER, ending};
 use fusee_abi::lives::Policy;
@@ -10,14 +10,14 @@ use supervisor::plan::Course;
 use crate::actor::{Action, trap};
 use crate::board::Board;
 
-/// A supervisor, and what it has handles for.
+/// A supervisor, and its handles.
 #[derive(Clone, Debug)]
 pub struct Supervisor {
     /// The notification of ends.
     pub ends: u64,
     /// Whether it looks in each of its jobs, and waits for no end.
     pub has_jobs: bool,
-    /// What it watches.
+    /// The watched tasks.
     pub watched: Vec<Watched>,
 }
 
@@ -59,7 +59,7 @@ impl Watch {
         Watch { at: At::Boot, courses: vec![Course::NEW; supervisor.watched.len()] }
     }
 
-    /// What it does next.
+    /// The next action.
     pub fn act(&mut self, supervisor: &Supervisor, board: &mut Board, thread: ThreadId) -> Action {
         loop {
             match self.at {

@@ -12,7 +12,7 @@
 //! # Invariants
 //!
 //! 1. The same words and the same seed give the same set on every machine: all arithmetic is in integers.
-//! 2. The utilisations of a set add up to what was asked for, or to at most a millionth of a CPU less.
+//! 2. The utilisations of a set add up to the requested sum, or to at most a millionth of a CPU less.
 //!
 //! # Why not one power per task
 //!
@@ -37,7 +37,7 @@ use crate::overheads::Overheads;
 pub const CPU: u64 = 1_000_000_000;
 const MILLISECOND: u64 = 1_000_000;
 
-/// What budgets exceed execution times by, where there is room.
+/// The excess of budgets over execution times, where there is room.
 const SLACK: u64 = 1_000;
 /// Releases that may queue, so that tardy tasks lose none.
 const BACKLOG: u32 = 255;
@@ -79,7 +79,7 @@ pub struct Platform {
     pub clusters: Vec<u32>,
     /// The policy of all clusters.
     pub policy: PolicyName,
-    /// What paths of the kernel cost: budgets leave room for it.
+    /// The costs of kernel paths: budgets leave room for them.
     pub overheads: Overheads,
 }
 
@@ -240,7 +240,7 @@ pub enum Deadlines {
     Implicit,
     /// From the execution time, or the least budget there may be, to the period.
     Constrained,
-    /// The same, to twice the period.
+    /// From the execution time, or the least budget there may be, to twice the period.
     Arbitrary,
 }
 
@@ -262,9 +262,9 @@ pub struct Generator {
 /// Why there is no such task set.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum WorkloadError {
-    /// A word that says nothing, or whose value is none.
+    /// A word without a meaning, or without a value.
     Word(String),
-    /// What must be said, and is not.
+    /// The word that must be there, and is not.
     Missing(&'static str),
     /// So many tasks of at most one CPU each do not have that sum, or hardly ever.
     Impossible {
@@ -300,7 +300,7 @@ impl Generator {
     /// Reads words such as `medium,moderate,u=3`.
     ///
     /// # Errors
-    /// [`WorkloadError`], for words and for what is missing.
+    /// [`WorkloadError`], for wrong words and for missing ones.
     pub fn parse(text: &str) -> Result<Generator, WorkloadError> {
         let mut out = Generator {
             utilisations: Utilisations::Unifast,
@@ -370,7 +370,7 @@ impl Generator {
         Ok(TaskSet { name: "random".into(), tasks: tasks.collect() })
     }
 
-    /// Draws until the number or the sum is reached; then the last gets what is left.
+    /// Draws until the number or the sum is reached; then the last gets the rest.
     fn between(&self, source: &mut Source, least: u64, most: u64) -> Result<Vec<u64>, WorkloadError> {
         let limit = self.utilisation.unwrap_or(u64::MAX);
         let tasks = self.tasks.unwrap_or(TASKS);
@@ -401,7 +401,7 @@ fn unifast(source: &mut Source, tasks: usize, sum: u64) -> Option<Vec<u64>> {
     if sum > full || sum < tasks as u64 {
         return None;
     }
-    // What is missing to all full is as uniform as what is there; of the two, the rarer is kept more often.
+    // The part that all full tasks lack is as uniform as the drawn part; of the two, the rarer is kept more often.
     let mirrored = sum > full / 2;
     let drawn = if mirrored { full - sum } else { sum };
     let mut marks = vec![0; tasks + 1];
@@ -424,8 +424,8 @@ fn unifast(source: &mut Source, tasks: usize, sum: u64) -> Option<Vec<u64>> {
 /// Parts of a CPU that are lost in no rounding.
 const FINE: u128 = 1_000_000_000_000_000_000;
 
-/// Execution times of tasks with these utilisations and periods: rounded down, and what that loses goes to the
-/// next task, so that the sum is at most what was asked for and less than one nanosecond of the last period below it.
+/// Execution times of tasks with these utilisations and periods: rounded down, and the loss by that goes to the
+/// next task, so that the sum is at most the requested one and less than one nanosecond of the last period below it.
 fn executions(utilisations: &[u64], periods: &[u64]) -> Vec<u64> {
     let mut rest = 0;
     let parts = utilisations.iter().zip(periods);

@@ -1,7 +1,7 @@
-//! What a system does at the moment, from the records that have come so far: who runs, who waits for what and for whom, how late jobs are,
-//! what budgets are used.
+//! The state of a system at the moment, from the records that have come so far: running tasks, the objects and tasks that others wait for, how late
+//! jobs are, and used budgets.
 //!
-//! Records may come in pieces, and for ever: nothing is kept of them but this. Where some are missing, what they would have said is not
+//! Records may come in pieces, and for ever: nothing is kept of them but this. Where some are missing, their news are not
 //! known until the next record that says it.
 
 use std::collections::BTreeMap;
@@ -27,15 +27,20 @@ pub struct Now {
     pub engines: Vec<EngineNow>,
     /// The holders of each pool's tokens.
     pub pools: Vec<BTreeMap<u32, usize>>,
-    /// What runs on each CPU: since when, which task, on which reservation.
+    /// The occupant of each CPU: since when, which task, on which reservation.
     running: BTreeMap<u8, (u64, usize, usize)>,
 }
 
 /// One task.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TaskNow {
+<<<<<<< HEAD:tools/views/src/now.rs
     /// Its activity, as far as one record has it.
     doing: Doing,
+=======
+    /// Its state.
+    pub state: State,
+>>>>>>> e429f66d (tools: comments with nouns as subjects):tools/exports/src/now.rs
     /// Its newest job; zero: there was none yet.
     pub job: u32,
     /// Whether that is complete.
@@ -54,20 +59,29 @@ pub struct TaskNow {
     pub is_dry: bool,
 }
 
+<<<<<<< HEAD:tools/views/src/now.rs
 /// The activity of a task, as far as one record has it.
+=======
+/// The state of a task.
+>>>>>>> e429f66d (tools: comments with nouns as subjects):tools/exports/src/now.rs
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 enum Doing {
     /// Nothing was heard of it.
     #[default]
     Unknown,
-    /// It runs on a CPU, on the budget of a task.
+    /// The task runs on a CPU, on the budget of a task.
     Runs(u8, usize),
-    /// It could run.
+    /// The task could run.
     Ready,
-    /// It is suspended by a call.
+    /// The task is suspended by a call.
     Waits(Wait),
+<<<<<<< HEAD:tools/views/src/now.rs
     /// It has ended.
     Ended(Ended),
+=======
+    /// The task has ended: by itself, by a fault, by another task.
+    Ended(&'static str),
+>>>>>>> e429f66d (tools: comments with nouns as subjects):tools/exports/src/now.rs
 }
 
 /// One engine.
@@ -75,7 +89,7 @@ enum Doing {
 pub struct EngineNow {
     /// The task that holds it, or has used it last and left it busy.
     pub user: Option<usize>,
-    /// It was given back, and is not idle yet.
+    /// The engine was given back, and is not idle yet.
     pub is_draining: bool,
     /// Tasks that have asked for it, by arrival.
     pub waiters: Vec<usize>,
@@ -96,7 +110,7 @@ impl Now {
         }
     }
 
-    /// Takes what came next. Records that are older than those before are left out.
+    /// Takes the next records. Records that are older than those before are left out.
     pub fn add(&mut self, records: &[Record], system: &Resolved) {
         for record in records {
             if record.number != 0 && record.number <= self.newest {
@@ -176,7 +190,7 @@ impl Now {
         }
     }
 
-    /// What ran on a CPU does no more.
+    /// The task that ran on a CPU does so no more.
     fn stop(&mut self, cpu: u8, now: u64, system: &Resolved) {
         let Some((since, task, reservation)) = self.running.remove(&cpu) else { return };
         let ran = now.saturating_sub(since);
@@ -186,7 +200,7 @@ impl Now {
         }
     }
 
-    /// CPU time of a task's thread and of its budget so far, what runs at the moment included, nanoseconds.
+    /// CPU time of a task's thread and of its budget so far, the present run included, nanoseconds.
     #[must_use]
     pub fn times(&self, task: usize, system: &Resolved) -> (u64, u64) {
         let (mut ran, mut charged) = (self.tasks[task].ran, self.tasks[task].charged);
@@ -198,7 +212,11 @@ impl Now {
         (ran, charged)
     }
 
+<<<<<<< HEAD:tools/views/src/now.rs
     /// The present state of a task.
+=======
+    /// The state of a task, in words.
+>>>>>>> e429f66d (tools: comments with nouns as subjects):tools/exports/src/now.rs
     #[must_use]
     pub fn state(&self, task: usize, system: &Resolved) -> State {
         let now = &self.tasks[task];
@@ -217,16 +235,27 @@ impl Now {
         }
     }
 
+<<<<<<< HEAD:tools/views/src/now.rs
     /// An endpoint of this task, if nobody waits for an answer of its.
     fn idle_endpoint(&self, task: usize, system: &Resolved) -> Option<usize> {
+=======
+    /// An endpoint of this task, if no client waits for its answer.
+    fn idle_endpoint<'a>(&self, task: usize, system: &'a Resolved) -> Option<&'a str> {
+>>>>>>> e429f66d (tools: comments with nouns as subjects):tools/exports/src/now.rs
         let is_own = |index: usize| system.endpoints.get(index).is_some_and(|(_, one)| one.server as usize == task);
         let waits = |other: &TaskNow| matches!(other.doing, Doing::Waits(Wait::Server(endpoint)) if is_own(endpoint));
         let own = (0..system.endpoints.len()).find(|index| is_own(*index));
         own.filter(|_| !self.tasks.iter().any(waits))
     }
 
+<<<<<<< HEAD:tools/views/src/now.rs
     /// Its wait, with the tasks that are to end it.
     fn waits(&self, task: usize, wait: Wait, system: &Resolved) -> State {
+=======
+    /// The object that it waits for, and behind a colon the task.
+    fn wait_words(&self, task: usize, wait: Wait, system: &Resolved) -> String {
+        let name = |task: usize| system.tasks.get(task).map_or("?", |task| task.name.as_str());
+>>>>>>> e429f66d (tools: comments with nouns as subjects):tools/exports/src/now.rs
         let whom: Vec<usize> = match wait {
             Wait::Token(pool) => self.pools.get(pool).into_iter().flat_map(BTreeMap::values).copied().collect(),
             Wait::Engine(engine) => self.engines.get(engine).and_then(|engine| engine.user).into_iter().collect(),

@@ -1,4 +1,4 @@
-//! What is on the card of each board.
+//! The contents of the card of each board.
 
 use std::fs;
 use std::path::Path;

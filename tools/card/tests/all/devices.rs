@@ -15,7 +15,7 @@ use tempfile::TempDir;
 const CARD_BYTES: u64 = 128 << 20;
 const IMAGE_BYTES: u64 = 64 << 20;
 
-/// A machine with a system disk `sda`, a USB reader `sdb` with a card, and whatever a test adds.
+/// A machine with a system disk `sda`, a USB reader `sdb` with a card, and additions of a test.
 struct Machine {
     folder: TempDir,
 }
@@ -84,7 +84,7 @@ impl Machine {
         self.target("/dev/sdb", None).unwrap().ask(&mut Cursor::new("sdb\n"), &mut Vec::new()).unwrap()
     }
 
-    /// What is on the card in the reader.
+    /// The contents of the card in the reader.
     fn card(&self) -> Vec<u8> {
         fs::read(self.folder.path().join("dev/sdb")).unwrap()
     }

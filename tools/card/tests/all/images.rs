@@ -111,7 +111,7 @@ proptest! {
     /// A card that was damaged is refused, or read as it is: reading ends, and does not panic.
     #[test]
     fn a_damaged_card_does_not_stop_its_reader(
-        // The partition table and the boot sector, the file allocation table, the root directory and what follows.
+        // The partition table and the boot sector, the file allocation table, the root directory and the part behind it.
         damage in vec((prop_oneof![0..512_usize, FIRST_BYTE..FIRST_BYTE + 0x80, FIRST_BYTE + 0x1000..FIRST_BYTE + 0x1c00,
             root()..root() + 0x600], any::<u8>()), 1..12),
     ) {
@@ -174,7 +174,7 @@ fn a_saved_image_is_read_back_and_takes_little_room() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("card.img");
     let image = varied().image().unwrap();
-    // What was there before is replaced, whole.
+    // The file that was there before is replaced, whole.
     fs::write(&path, vec![0xff; 70 << 20]).unwrap();
     image.save(&path).unwrap();
     assert!(Image::open(&path).unwrap() == image);

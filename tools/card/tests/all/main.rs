@@ -1,4 +1,4 @@
-//! What a card is, checked against other readers of FAT and U-Boot's own tools; and which devices are refused.
+//! The form of a card, checked against other readers of FAT and U-Boot's own tools; and the devices that are refused.
 
 mod boards;
 mod devices;

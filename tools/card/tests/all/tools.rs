@@ -1,4 +1,4 @@
-//! Programs of others, which read what we made.
+//! Programs of others, which read our cards.
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -14,7 +14,7 @@ pub fn found(program: &str, package: &str, test: &str) -> Option<Command> {
         command.env("PATH", path);
         return Some(command);
     }
-    // Not by a macro, whose output of a test that passes is not shown.
+    // Not by a macro: its output is not shown for a test that passes.
     let line = format!("skip   {test}: no {program} here; apt-get install {package}\n");
     static SAID: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
     if SAID.lock().unwrap().insert(line.clone()) {
@@ -23,7 +23,7 @@ pub fn found(program: &str, package: &str, test: &str) -> Option<Command> {
     None
 }
 
-/// What the program prints. It must succeed.
+/// The output of the program. It must succeed.
 pub fn output(command: &mut Command) -> Vec<u8> {
     let Output { status, stdout, stderr } = command.output().unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();

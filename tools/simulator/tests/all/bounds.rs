@@ -1,4 +1,4 @@
-//! Two task sets: what the kernel does with them, beside what is proved of them.
+//! Two task sets: the kernel's schedules of them, beside their proofs.
 //!
 //! Many random sets are in `cargo xtask test` (`research/src/soundness.rs`).
 
@@ -18,7 +18,7 @@ const CPUS: u32 = 2;
 /// Execution times and periods in milliseconds; deadlines are the periods.
 type Set<'a> = &'a [(u64, u64)];
 
-/// What the kernel does, all tasks released together.
+/// The kernel's results, all tasks released together.
 fn observed(set: Set<'_>, policy: PolicyName) -> Vec<TaskMetrics> {
     let tasks = set.iter().enumerate().map(|(index, (execution, period))| SimulatedTask {
         name: format!("T{}", index + 1),
@@ -37,7 +37,7 @@ fn observed(set: Set<'_>, policy: PolicyName) -> Vec<TaskMetrics> {
     metrics.tasks
 }
 
-/// What is proved.
+/// The proved bounds.
 fn proved(set: Set<'_>, policy: PolicyName) -> Report {
     let task = |(execution, period): &(u64, u64)| Task {
         execution: Nanoseconds(execution * MS),

@@ -1,4 +1,4 @@
-//! What the tests share: the parts that many manifests have, what tasks are asked to do in place of their scripts, and
+//! The common part of the tests: the parts that many manifests have, requests to tasks in place of their scripts, and
 //! questions about a run.
 
 use std::path::Path;
@@ -69,7 +69,7 @@ impl Device<'static> {
 }
 
 impl Device<'_> {
-    /// What the manifest says of it.
+    /// Its text in the manifest.
     pub fn text(&self) -> String {
         let Device { name, line, driver, handles, interrupt, .. } = self;
         let cluster = self.cluster.map_or(String::new(), |cluster| format!("cluster = \"{cluster}\"\n"));
@@ -121,7 +121,7 @@ pub struct Asked {
     handle: Option<&'static str>,
 }
 
-/// What the task of this name does in place of what the manifest says, and with which of it it begins again.
+/// The requests that the task of this name makes in place of its script in the manifest, and the one with which it begins again.
 pub type Plan<'a> = (&'a str, &'a [Asked], Option<usize>);
 
 /// The next job.
@@ -153,12 +153,12 @@ pub const fn through(call: Call, first: u64) -> Asked {
     plain(Request::Call { number, first, second: 1, words: [0; 2], until, reply })
 }
 
-/// What needs no name.
+/// A request that needs no name.
 pub const fn plain(request: Request) -> Asked {
     Asked { request, handle: None }
 }
 
-/// Lets the next call carry a handle, whose copy keeps these rights.
+/// Lets the next call carry a handle, with a copy that keeps these rights.
 pub const fn carry(given: u64, kept: u32) -> Asked {
     plain(Request::With { given, kept })
 }
@@ -169,7 +169,7 @@ pub const fn slot(slot: u16) -> u64 {
 }
 
 impl Asked {
-    /// The same call, which ends so many nanoseconds later at the latest.
+    /// The call, which ends so many nanoseconds later at the latest.
     #[must_use]
     pub const fn within(mut self, span: u64) -> Asked {
         if let Request::Call { until, .. } = &mut self.request {
@@ -178,7 +178,7 @@ impl Asked {
         self
     }
 
-    /// The same call with this number as its second argument and its message.
+    /// The call with this number as its second argument and its message.
     #[must_use]
     pub const fn with(mut self, number: u64) -> Asked {
         if let Request::Call { second, words, .. } = &mut self.request {
@@ -187,7 +187,7 @@ impl Asked {
         self
     }
 
-    /// The same call with a reply.
+    /// The call with a reply.
     #[must_use]
     pub const fn replying(mut self, to: Reply) -> Asked {
         if let Request::Call { reply, .. } = &mut self.request {
@@ -213,9 +213,9 @@ impl Asked {
 /// A system that ran.
 #[derive(Debug)]
 pub struct Run {
-    /// What was to run.
+    /// The system to run.
     pub manifest: Manifest,
-    /// What came of it.
+    /// The results of the run.
     pub report: Report,
 }
 
@@ -230,7 +230,7 @@ pub fn generated(words: &str, seed: u64, platform: &Platform) -> Manifest {
     set.unwrap_or_else(|error| panic!("{error}")).system(platform).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Runs the system of `text`, which ends itself; each task that is named does once what is asked.
+/// Runs the system of `text`, which ends itself; each task that is named makes its requests once.
 pub fn run(text: &str, overheads: Overheads, asked: &[(&str, &[Asked])]) -> Run {
     let programs: Vec<Plan<'_>> = asked.iter().map(|(name, asked)| (*name, *asked, None)).collect();
     let run = run_for(text, overheads, LIMIT, &programs);
@@ -254,10 +254,10 @@ pub fn run_for(text: &str, overheads: Overheads, limit: u64, programs: &[Plan<'_
     Run { manifest, report }
 }
 
-/// Four tasks, each on a CPU of its own: its name, and what its handles give, by the order of their slots.
+/// Four tasks, each on a CPU of its own: its name, and its handles, by the order of their slots.
 pub type Four<'a> = [(&'a str, Vec<&'a str>); 4];
 
-/// Lets four tasks do what is asked; `rest` is what else the manifest says.
+/// Lets four tasks make their requests; `rest` is the rest of the manifest.
 pub fn run_four(tasks: &Four<'_>, rest: &str, asked: [Vec<Asked>; 4]) -> Run {
     let mut text = system(5, "");
     for (name, handles) in tasks {
@@ -314,12 +314,12 @@ impl Run {
         self.all(Event::Fault).map(|record| usize::from(record.thread) - 1).collect()
     }
 
-    /// What the calls of a task returned, and what it loaded.
+    /// The results of a task's calls, and its loaded values.
     pub fn results(&self, name: &str) -> &[u64] {
         &self.report.results[self.index(name)]
     }
 
-    /// What a task was doing at the end.
+    /// The state of a task at the end.
     pub fn state(&self, name: &str) -> State {
         self.report.states[self.index(name)]
     }

@@ -58,7 +58,7 @@ struct Said {
 
 fn said() -> impl Strategy<Value = Vec<Said>> {
     let one = (0..5_000_u64, prop_oneof![8 => 0..40_u64, 1 => Just(u32::MAX.into()), 1 => any::<u64>()]);
-    // What is not in the lower half is said of jobs that are over, as distances go.
+    // A number above the lower half is one of jobs that are over, as distances go.
     let one = one.prop_map(|(after_us, upto)| Said { after_us, upto: if upto > 40 { upto | 1 << 31 } else { upto } });
     prop::collection::vec(one, 0..25)
 }
@@ -100,7 +100,7 @@ fn when(all: [&[Said]; 3]) -> Vec<(u64, u64)> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2_000, ..ProptestConfig::default() })]
 
-    /// However late the consumer is, whoever says how much again, too little or too much.
+    /// A consumer of any lateness, and producers that say again how much, too little or too much.
     #[test]
     fn each_job_is_released_once_when_its_credit_was_said_or_a_period_after_the_one_before(
         ada in said(),
@@ -112,7 +112,7 @@ proptest! {
     ) {
         let all = [&ada[..], &bob, &cyd];
         let run = simulated(&system(255, period_us, burn_us, hog_us), all);
-        // By brute force: job by job, the first instant at which somebody had said as much.
+        // By brute force: job by job, the first instant at which a producer had said as much.
         let when = when(all);
         let mut expected: Vec<u64> = Vec::new();
         for job in 1..=40 {
@@ -123,7 +123,7 @@ proptest! {
         prop_assert_eq!(run.events(Event::Skip, "consumer").count(), 0);
     }
 
-    /// With less room than jobs: what found no place is no loss, it is there when it is said again.
+    /// With less room than jobs: a release without a place is no loss, it is there when it is said again.
     #[test]
     fn what_finds_no_place_is_released_when_it_is_said_again(backlog in 1..6_u8, jobs in 1..60_u64, period_us in 900..3_000_u64) {
         let again: Vec<Said> = (0..200).map(|_| Said { after_us: 2_000, upto: jobs }).collect();

@@ -1,4 +1,4 @@
-//! Deaths: a task is stopped in the middle of something, and what becomes of all others.
+//! Deaths: a task is stopped in the middle of something, with the consequences for all others.
 //!
 //! `requests.rs` has the property, over random systems; here are the cases one by one.
 
@@ -13,7 +13,7 @@ use super::common::{
     self, Asked, Device, LIMIT, MS, NEXT_JOB, Run, URGENT, US, burn, call, plain, sleep, submit, system, through,
 };
 
-/// Runs the system of `text` with an end; each task that is named does once what is asked.
+/// Runs the system of `text` with an end; each task that is named makes its requests once.
 fn run(text: &str, overheads: Overheads, asked: &[(&str, &[Asked])]) -> Run {
     common::run(&format!("{text}{}", common::end("85ms", URGENT)), overheads, asked)
 }
@@ -66,8 +66,8 @@ fn service(victim: &str) -> String {
     system(2, "") + SERVICE + &supervisor(victim)
 }
 
-/// The client calls at 10 ms and dies at 14, with 6 of 10 ms to go. Nobody pays for them until the other calls, at 20:
-/// on its budget the server goes on, replies to nobody, and serves it until 27.
+/// The client calls at 10 ms and dies at 14, with 6 of 10 ms to go. No task pays for them until the other calls, at 20:
+/// on its budget the server goes on, replies to no client, and serves it until 27.
 #[test]
 fn a_client_killed_in_the_middle_of_a_call_leaves_its_server_runnable() {
     for kick_delay in [0, 50 * US] {
@@ -75,7 +75,7 @@ fn a_client_killed_in_the_middle_of_a_call_leaves_its_server_runnable() {
         let died = run.times(Event::Stop, "client")[0];
         assert!(died / 1_000 == 14);
         assert_eq!(run.times(Event::SwitchTo, "server").iter().filter(|at| (died..20_000).contains(*at)).count(), 0);
-        // What the server computes until the kick arrives, it need not compute then.
+        // The part that the server computes until the kick arrives, it need not compute then.
         let done = run.times(Event::Complete, "other")[0];
         assert!(done.abs_diff(27_000) <= 2 * kick_delay / US, "done at {done}");
         assert!(matches!(run.state("server"), State::Receiving(_)));
@@ -332,8 +332,8 @@ fn a_killed_holders_engine_goes_to_the_next_in_line() {
     }
 }
 
-/// However its holder ends, at 14 ms: it gives back what it has, as values in Rust do that go out of scope, exits, faults, or is
-/// killed. Who waits for the token, lends its budget meanwhile, and then asks for engine and mutex is in time, even if the engine
+/// Any end of the holder, at 14 ms: it gives back its objects, as values in Rust do that go out of scope, exits, faults, or is
+/// killed. A task that waits for the token, lends its budget meanwhile, and then asks for engine and mutex is in time, even if the engine
 /// works until 17 ms.
 #[test]
 fn a_token_an_engine_and_a_mutex_pass_on_however_their_holder_ends() {
@@ -391,7 +391,7 @@ fn a_killed_drivers_waiters_hear_of_it() {
     assert_eq!(run.times(Event::EngineGrant, "next"), [24_000]);
 }
 
-/// The driver dies while nobody waits for it. An engine given back in the middle of an operation tells who waits then.
+/// The driver dies without waiters. An engine given back in the middle of an operation notifies the tasks that wait then.
 #[test]
 fn an_engine_that_drains_after_its_drivers_death_tells_who_waits_for_it() {
     let holder = [ACQUIRE, submit(0, 30 * MS), burn(20 * MS), RELEASE];

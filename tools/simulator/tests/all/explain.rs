@@ -126,7 +126,7 @@ fn a_job_whose_operation_is_at_work_is_told_on_which_engine_and_small_parts_are_
 
 #[test]
 fn a_job_that_waits_for_a_token_is_told_who_had_it_and_what_that_did() {
-    // `low` has the token and waits for what `server` computes for it.
+    // `low` has the token and waits for `server` to compute for it.
     let text = common::system(1, "admission = \"warn\"")
         + "[tasks.low]\nscript = [\"acquire p\", \"burn 2ms\", \"call s 3ms\", \"release p\"]\nperiod = \"100ms\"\nbudget = \"10ms\"\n\
            handles = { p = \"pool p: acquire\", s = \"endpoint s: call\" }\n\

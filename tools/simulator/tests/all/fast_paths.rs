@@ -1,7 +1,7 @@
-//! What takes a fast path, and what does not.
+//! The traps that take a fast path, and those that do not.
 //!
-//! A fast path does what the slow path does, so all other tests pass without it. Here each is counted, in a system that needs it and beside what
-//! it must leave to the slow path.
+//! A fast path does the work of the slow path, so all other tests pass without it. Here each is counted, in a system that needs it and beside traps
+//! that it must leave to the slow path.
 
 use fusee_abi::Error;
 use fusee_abi::call::Call;
@@ -10,7 +10,7 @@ use fusee_simulator::Overheads;
 
 use super::common::*;
 
-/// What a trap was, as the records of traps say it.
+/// The kind of a trap, as the records of traps say it.
 const fn of(call: Call) -> u32 {
     call as u32
 }
@@ -35,14 +35,14 @@ fn calls_and_replies_between_two_tasks() {
     let client = "script = [\"call desk 10us\"]\nhandles = { desk = \"endpoint desk: call\" }";
     let text = job("client", "5ms", "0ns", client) + SERVER;
     assert_eq!(fast(&text, &[]), [(of(Call::Call), 10), (of(Call::ReplyReceive), 10)]);
-    // A server with a budget of its own runs on the client's, whose key is earlier.
+    // A server with a budget of its own runs on the client's, which has the earlier key.
     let own = SERVER.replace(
         "[tasks.server]\n",
         "[tasks.server]\ncluster = \"all\"\nclass = \"service\"\nperiod = \"10ms\"\nbudget = \"1ms\"\n",
     );
     let text = job("client", "5ms", "0ns", client) + &own;
     assert_eq!(fast(&text, &[]), [(of(Call::Call), 10), (of(Call::ReplyReceive), 10)]);
-    // The reply finds another caller, whose call came while the server was busy.
+    // The reply finds another caller, with a call that came while the server was busy.
     let two = job("client", "5ms", "0ns", client) + &job("second", "2ms", "5us", client) + SERVER;
     assert_eq!(fast(&two, &[]), [(of(Call::Call), 10), (of(Call::ReplyReceive), 10)]);
 }
@@ -77,7 +77,7 @@ fn locks_and_tokens_that_nobody_else_wants() {
     let lock = "[engines.lock]\n";
     let both = [(of(Call::Acquire), 10), (of(Call::Release), 10)];
     assert_eq!(fast(&(job("client", "5ms", "0ns", locks) + lock), &[]), both);
-    // The second preempts the first and waits for it: neither its request nor the release that grants it is fast, nor is what follows in that job.
+    // The second preempts the first and waits for it: neither its request nor the release that grants it is fast, nor is the rest of that job.
     let two = job("client", "5ms", "0ns", locks) + &job("second", "2ms", "5us", locks) + lock;
     assert_eq!(fast(&two, &[]), both);
 
@@ -105,7 +105,7 @@ fn signals_and_waits() {
             + script
             + "\n"
     };
-    // Nobody waits, for what has been signalled is enough.
+    // No task waits, for enough has been signalled.
     let late = waits.replace("[\"wait", "[\"burn 900us\", \"burn 900us\", \"wait").replace("burn 1us", "burn 9ms");
     assert_eq!(fast(&(signals.clone() + &service(&late)), &[])[0], (of(Call::Signal), 10));
     // It is woken, and comes later.
@@ -125,7 +125,7 @@ fn messages_that_a_server_with_an_earlier_key_takes_at_once() {
     assert_eq!(fast(&system("8ms"), &[]), []);
 }
 
-/// It takes no message that comes to another endpoint of its, and none while it waits no longer than until some time.
+/// A receiver takes no message that comes to another endpoint of its, and none while it waits no longer than until some time.
 #[test]
 fn messages_for_which_a_server_does_not_wait() {
     let sends = "script = [\"burn 1us\"]\nhandles = { desk = \"endpoint other: send\" }";
@@ -169,7 +169,7 @@ fn sleeps_that_are_over_and_completions_of_devices() {
     let other = "[tasks.other]\ncluster = \"all\"\nclass = \"background\"\nscript = [\"burn 1s\"]\n";
     assert_eq!(fast(&(sleeper + other), &[]), [(TRAP_TIMER, 10)], "on one that is busy");
 
-    // Whoever waits for the driver would donate to it.
+    // A task that waits for the driver would donate to it.
     let client = "script = [\"start ee 100us\"]\nhandles = { ee = \"engine ee: share\" }";
     let device = Device { engines: &[("ee", "shared_longest = \"1ms\"")], ..Device::GPU };
     let text = system(1, "admission = \"warn\"") + &job("client", "9ms", "0ns", client) + &device.text();

@@ -1,4 +1,4 @@
-//! Jobs on one of two GPUs: how long they take, and what they hold.
+//! Jobs on one of two GPUs: how long they take, and the objects they hold.
 
 use fusee_abi::trace::{Event, Record};
 use fusee_manifest::Manifest;

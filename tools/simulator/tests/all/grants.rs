@@ -14,7 +14,7 @@ const MISSING_RIGHT: u64 = Error::MissingRight as u64;
 const TIMED_OUT: u64 = Error::TimedOut as u64;
 const NO_HANDLE_SLOT: u64 = Error::NoHandleSlot as u64;
 
-/// Tasks on a CPU of their own, with what the manifest gives them, by the order of their slots.
+/// Tasks on a CPU of their own, with their handles, by the order of their slots.
 const TASKS: [(&str, &[&str]); 4] = [
     ("owner", &["endpoint first: call send", "endpoint second: call", "notification event: signal wait grant"]),
     ("first", &["endpoint first: call receive grant", "endpoint second: call"]),
@@ -46,7 +46,7 @@ fn answer_at_once() -> Asked {
     answer().within(0)
 }
 
-/// Lets the tasks make these requests; what each of them was answered. `full`: a task whose table has no empty slot.
+/// Lets the tasks make these requests. Returns the answers. `full`: a task with a table that has no empty slot.
 fn run(full: Option<&str>, asked: [Vec<Asked>; 4]) -> [Vec<u64>; 4] {
     let tasks = TASKS.map(|(name, handles)| {
         let fill = if full == Some(name) { 32 } else { handles.len() };
@@ -80,7 +80,7 @@ fn a_revoked_handle_and_all_its_copies_are_void_at_once() {
 fn rights_only_shrink_along_a_chain_of_copies() {
     let owner = vec![carry(slot(2), rights::SIGNAL | rights::GRANT), through(Call::CallWith, slot(0)), burn(9 * MS)];
     let uses = [through(Call::Wait, RECEIVED), through(Call::Signal, RECEIVED)];
-    // To wait, `first` has no right; neither can it give any, by whatever mask.
+    // To wait, `first` has no right; neither can it give any, by any mask.
     let first = [
         &[through(Call::Receive, slot(0))][..],
         &uses,
@@ -182,7 +182,7 @@ fn what_a_dead_task_gave_away_is_void() {
     assert_eq!(first, [DONE, DONE, BAD_HANDLE, DONE]);
 }
 
-/// The owner revokes what `first` is about to give to a server that is busy.
+/// The owner revokes the handle that `first` is about to give to a server that is busy.
 #[test]
 fn a_gift_that_is_revoked_while_its_request_queues_ends_the_call() {
     let owner = vec![carry(slot(2), ALL), through(Call::Send, slot(0)), burn(MS), revoke(slot(2)), burn(9 * MS)];

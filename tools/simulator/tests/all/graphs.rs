@@ -11,7 +11,7 @@ use proptest::prelude::*;
 
 use super::common::{MS, Run, run_for};
 
-/// A graph, and what its nodes compute.
+/// A graph, and the computing of its nodes.
 #[derive(Clone, Debug)]
 struct Graph {
     cpus: u32,
@@ -89,7 +89,7 @@ fn graph() -> impl Strategy<Value = Graph> {
                 let (from, to) = (one % drawn.len(), other % drawn.len());
                 // Back: tokens for some jobs are there.
                 let tokens = matching(rates[from], rates[to], more, if from < to { 0 } else { 3 })?;
-                // A consumer that preempts its producer runs between the end of that one's work and of its job, which is what a trace tells: not here.
+                // A consumer that preempts its producer runs between the end of that one's work and of its job, which a trace shows: not here.
                 let preempts = (to < from || by_deadline.is_some()) && drawn[from].0 % cpus == drawn[to].0 % cpus;
                 let fits = Edge { from, to, tokens }.encode().is_some();
                 if from != to && to != 0 && !preempts && fits {
@@ -102,7 +102,7 @@ fn graph() -> impl Strategy<Value = Graph> {
             for (one, other, delay, history, replicas) in drawn_objects {
                 let (writer, reader) = (one % drawn.len(), other % drawn.len());
                 let object = Object { writer, reader, delay, history, replicas };
-                // On one CPU whoever is told may run before the other's job has ended, which is what a trace tells.
+                // On one CPU a task that is told may run before the other's job has ended, which a trace shows.
                 let apart = drawn[writer].0 % cpus != drawn[reader].0 % cpus;
                 if writer < reader && rates[writer] == rates[reader] && apart {
                     let mut waits: Vec<Edge> = objects.iter().chain([&object]).map(Object::back).collect();
@@ -229,7 +229,7 @@ proptest! {
         }
         prop_assert!(all[0].len() >= 2);
         EARLY.fetch_add(early, Ordering::Relaxed);
-        // A job of a writer computes once nobody is at what its frame had before.
+        // A job of a writer computes once no reader is at the former contents of its frame.
         for object in &graph.objects {
             let burn = (graph.period(object.writer) * graph.nodes[object.writer].1 / 1_000).max(1);
             let oldest = (object.delay + object.history) as usize;
@@ -377,8 +377,9 @@ fn an_early_job_waits_for_all_real_time_jobs_and_goes_on_as_one_of_them_from_its
         "[tasks.sink]\nscript = [\"burn 8ms\"]\nbudget = \"9ms\"",
     );
     let run = run_for(&text, Overheads::NONE, 85 * MS, &[]);
-    // The second job of the sink has its token at 25 and its release at 36. It waits for `other`, whose deadline is later than its own, and has 2 of 8 ms left at its release. From then on `urgent`, whose deadline is later,
-    // waits for it. The third is early and ends before its release at 56; so the fourth is released by its token.
+    // The second job of the sink has its token at 25 and its release at 36. It waits for `other`, which has a later deadline, and has 2 of 8 ms left
+    // at its release. From then on `urgent`, which has a later one, too, waits for it. The third is early and ends before its release at 56; so the
+    // fourth is released by its token.
     assert_eq!(ends(&run, "other"), [(30, -32), (74, -28)]);
     assert_eq!(ends(&run, "urgent"), [(39, -28)]);
     assert_eq!(ends(&run, "sink"), [(24, -12), (38, -18), (49, -27), (69, -12)]);

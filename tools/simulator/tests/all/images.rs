@@ -1,4 +1,4 @@
-//! Corrupted images: the kernel refuses them or boots them, and what it boots runs without breaking an invariant.
+//! Corrupted images: the kernel refuses them or boots them, and a booted one runs without breaking an invariant.
 //!
 //! Packed systems of the repository are spoilt at random: bits flipped, fields set to extreme values, records exchanged, the end cut
 //! off. `cargo test` has overflow checks on, so a sum that wraps is found, too. `FUSEE_IMAGES=1000000` spoils so many.
@@ -38,7 +38,7 @@ const EXTREMES: [u64; 14] = [
     u64::MAX,
 ];
 
-/// A good system, and what its tasks do.
+/// A good system, and the programs of its tasks.
 struct Good {
     words: Vec<u64>,
     /// Where the header and each table that is not empty lie, in bytes.
@@ -157,7 +157,7 @@ fn look(bytes: &[u8], good: &Good, runs: bool, outcomes: &mut Outcomes) {
     outcomes.ran += 1;
     match simulation.with_checks(Checks::Instants(4)).run(SPAN, None) {
         Ok(report) => outcomes.traps += report.traps,
-        // A script whose calls are all refused never gives the CPU up: that is the script's affair.
+        // A script of refused calls alone never gives the CPU up: that is the script's affair.
         Err(SimulationError::Stuck { .. }) => {}
         Err(error) => panic!("{error:?}"),
     }

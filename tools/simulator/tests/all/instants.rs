@@ -1,5 +1,5 @@
-//! Time does not wrap: a system that starts at 2^32 ns, at 2^53 ns or years after boot does, to the nanosecond, what
-//! it does when it starts at once.
+//! Time does not wrap: a system that starts at 2^32 ns, at 2^53 ns or years after boot has, to the nanosecond, the
+//! schedule of one that starts at once.
 
 use std::path::Path;
 
@@ -69,11 +69,11 @@ handles = { system = "system: shutdown" }
 server = "store"
 "#;
 
-/// What happened from the start on, with instants counted from there.
+/// The events from the start on, with instants counted from there.
 fn from_start(policy: PolicyName, start: u64) -> Vec<Record> {
     let mut text = SYSTEM.to_owned();
     if !matches!(policy, PolicyName::Edf | PolicyName::Fl) {
-        // Where keys are no deadlines, nobody may release early.
+        // Where keys are no deadlines, no task may release early.
         text = text.replace("early-release", "throttle");
     }
     let variant = Variant { policy: Some(policy), ..Variant::default() };

@@ -1,5 +1,5 @@
-//! Interrupts of devices that hit a hard task of another cluster, with kernel paths that take time: what the analysis says, and
-//! what happens.
+//! Interrupts of devices that hit a hard task of another cluster, with kernel paths that take time: the bounds of the analysis, and
+//! the observations.
 
 use fusee_manifest::Manifest;
 use fusee_manifest::admission::Study;
@@ -63,13 +63,13 @@ const DEVICE: Device<'static> = Device {
     ..Device::GPU
 };
 
-/// One operation in each job, and what the client says of it.
+/// One operation in each job, and the client's declaration of it.
 const DECLARED: [(&str, &str); 2] = [
     ("\"start ee 25us\", ", ""),
     ("backlog = 255\n", "backlog = 1\nwcet = \"20us\"\nuses.ee = { operation = \"50us\", cpu = \"10us\" }\n"),
 ];
 
-/// What is said of a task: its bound in nanoseconds, whether it is proved, and what is not counted.
+/// The verdict on a task: its bound in nanoseconds, whether it is proved, and the events that are not counted.
 struct Said {
     bound: Option<u64>,
     hard: bool,
@@ -84,7 +84,7 @@ fn changed(changes: &[(&str, &str)]) -> Manifest {
     common::parse(&changes.iter().fold(SYSTEM.to_owned() + &DEVICE.text(), change))
 }
 
-/// What the analysis says of `high`.
+/// The verdict of the analysis on `high`.
 fn said(manifest: &Manifest) -> Said {
     let mut costs = fusee_sched_analysis::Overheads::default();
     for (key, value) in COSTS.parse::<toml::Table>().expect("a table") {
@@ -172,7 +172,7 @@ fn that_a_client_submits_no_more_than_it_says_is_relied_on_only_if_it_is_trusted
     assert_eq!(doubts(&changed(&rare)).as_deref(), Some(expected));
     let trusted = [&rare[..], &[("backlog = 1\n", "backlog = 1\ntrusted = true\n")]].concat();
     assert_eq!(doubts(&changed(&trusted)), None);
-    // What one may do that is not.
+    // The operations of a client that is not trusted.
     let many = format!("\"acquire ee\", {}", "\"submit ee 1us gpu_done\", ".repeat(100));
     let lies = [&rare[..], &[("\"acquire ee\", ", many.as_str()), ("budget = \"100us\"", "budget = \"4ms\"")]].concat();
     assert!(seen(&changed(&lies)).1 > 0, "it is late");

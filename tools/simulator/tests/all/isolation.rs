@@ -1,4 +1,4 @@
-//! What attackers cannot do: each test is a system in which one task does what it never should, at the worst instant, and the
+//! Limits of attackers: each test is a system in which one task does a forbidden thing, at the worst instant, and the
 //! task that was proved misses nothing.
 //!
 //! The first test of each group is a case that broke an earlier kernel; the others are the same idea under other policies, in
@@ -172,7 +172,7 @@ phase = "3500us"
     assert_eq!(lateness(""), Some(-500_000));
 }
 
-//--- The start, and what comes late
+// --- The start, and late events
 
 /// An attacker of higher priority with 60 % of the CPU, and a victim that needs the rest.
 fn tight(attacker: &str, victim: &str) -> String {
@@ -287,7 +287,7 @@ fn early_releases_need_a_permission_and_keys_that_are_deadlines() {
         let run = run(&text, 1_010, &[("attacker", &early, Some(1))]);
         misses_nothing(&run, "victim", 100);
     }
-    // The permission is refused under constant keys, whatever admission says,
+    // The permission is refused under constant keys, with any admission,
     for policy in ["RM", "DM", "FP"] {
         for permission in ["early_release = true", "overrun = \"early-release\""] {
             let text = one_cpu(policy, permission).replace("cpus = 1", "cpus = 1\nadmission = \"warn\"");
@@ -525,11 +525,12 @@ server = "server"
     }
 }
 
-//--- Time that nobody pays
+// --- Time without a payer
 
-/// A task of 10 % for each CPU does nothing but enter the kernel, whose lock is taken all the time; one of 80 % is among them. What a task
-/// waits for the lock, and the time of interrupts that it has asked for, is its own. In a cluster of its own with one of them the other loses
-/// nothing, and the kernel takes next to none of its CPU. Where CPUs share a cluster, interrupts of timeouts come to its first CPU, whoever runs there.
+/// A task of 10 % for each CPU does nothing but enter the kernel, so that the lock is taken all the time; one of 80 % is among them. The time that a
+/// task waits for the lock, and the time of interrupts that it has asked for, is its own. In a cluster of its own with one of them the other loses
+/// nothing, and the kernel takes next to none of its CPU. Where CPUs share a cluster, interrupts of timeouts come to its first CPU, with any running
+/// thread.
 #[test]
 fn tasks_that_only_enter_the_kernel_take_no_more_than_their_budgets() {
     let overheads = Overheads { call_in: 250, call_out: 250, schedule: 500, interrupt: 500, ..Overheads::NONE };

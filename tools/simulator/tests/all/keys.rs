@@ -1,4 +1,4 @@
-//! An engine whose device decides by the keys of jobs: who has the SMs when, instant by instant.
+//! An engine with a device that decides by the keys of jobs: the owners of SMs, instant by instant.
 
 use fusee_abi::Error;
 use fusee_abi::call::Call;
@@ -80,7 +80,7 @@ fn a_budget_that_is_dry_takes_nothing_from_anybody() {
     assert_eq!(idle(&run, "early"), [5 * MS + 2 * SAVE]);
 }
 
-/// Who is kept from the SMs by others for longer than its watchdog is no offender.
+/// A client that is kept from the SMs by others for longer than its watchdog is no offender.
 #[test]
 fn a_watchdog_counts_what_its_user_has_occupied() {
     let first = run(&[
@@ -93,7 +93,7 @@ fn a_watchdog_counts_what_its_user_has_occupied() {
     assert_eq!(occupied(&first, "late"), 4_000);
 }
 
-/// What never ends is reset, alone: the other goes on, and loses nothing.
+/// A command that never ends is reset, alone: the other goes on, and loses nothing.
 #[test]
 fn who_occupies_it_for_too_long_loses_it_and_nobody_else_does() {
     let hangs = [NEXT_JOB, ACQUIRE, submit(0, ENDLESS), sleep(30 * MS), RELEASE, ACQUIRE, RELEASE];
@@ -118,7 +118,7 @@ fn the_operation_of_the_dead_makes_room() {
     assert_eq!(run.all(Event::EngineTaken).count(), 0);
 }
 
-/// What is restored after each of the others is suspension of the job that was preempted, and is declared for it: it keeps its key, and goes on before
+/// Restores after each of the others are suspension of the job that was preempted, and are declared for it: it keeps its key, and goes on before
 /// a job of a later deadline.
 #[test]
 fn who_was_preempted_often_keeps_its_key() {

@@ -1,4 +1,4 @@
-//! What can be said of a system that left no ledgers, because it did not end itself.
+//! The counts of a system that left no ledgers, because it did not end itself.
 
 use fusee_abi::trace::{Event, Ledger};
 use fusee_manifest::trace::Trace;
@@ -8,7 +8,7 @@ use super::common::{LIMIT, end, parse};
 
 /// Given a system of which the kernel has left ledgers, with late and skipped jobs and a server that runs for others,
 /// when the same is counted from its other records,
-/// then jobs, lateness, times and throttles are equal, so that an interrupted run's table means what a whole run's does.
+/// then jobs, lateness, times and throttles are equal, so that the table of an interrupted run means the same as that of a whole run.
 #[test]
 fn what_is_counted_from_records_is_what_the_kernel_counts() {
     let text = r#"

@@ -52,7 +52,8 @@ dormant = true
 server = "server"
 "#;
 
-/// What is called before the first start is answered as what is dead, and nobody is told of another life until there is a second; releases by the clock are on the task's own grid.
+/// Calls before the first start are answered as calls to a dead task, and no client is told of another life until there is a second; releases by the
+/// clock are on the task's own grid.
 #[test]
 fn a_dormant_task_begins_when_it_is_started_and_again_when_it_has_ended() {
     let manifest = Manifest::parse(Path::new("dormant.toml"), DORMANT).unwrap_or_else(|errors| panic!("{errors}"));

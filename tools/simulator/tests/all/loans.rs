@@ -17,7 +17,7 @@ const BAD_TOKEN: u64 = Error::BadToken as u64;
 const NO_PLACE: u64 = Error::NoHandleSlot as u64;
 const PEER_DIED: u64 = Error::PeerDied as u64;
 
-/// Tasks on a CPU of their own, with what the manifest gives them, by the order of their slots.
+/// Tasks on a CPU of their own, with their handles, by the order of their slots.
 const TASKS: [(&str, &[&str]); 4] = [
     ("client", &["endpoint server: call send", "region frame: read write lend", "region own: read write"]),
     ("other", &["endpoint server: call", "region frame: read lend", "region own: read write lend"]),
@@ -125,7 +125,7 @@ fn a_region_is_lent_to_one_call_at_a_time() {
     assert_eq!(run.report.results[SERVER], [DONE, DONE, 0, 0, TIMED_OUT]);
 }
 
-/// What the client may not write, or does not let be written, or what has a place that is only read, is not written.
+/// A region that the client may not write, or does not let be written, or that has a place that is only read, is not written.
 #[test]
 fn a_loan_gives_no_more_than_client_and_place_allow() {
     for (task, region, kept) in [(0, FRAME, rights::READ), (1, FRAME, ALL), (1, OWN, ALL)] {
@@ -155,7 +155,7 @@ fn what_cannot_be_lent_is_refused_and_the_server_waits_on() {
     assert_eq!(run.report.states[SERVER], State::Stopped, "it went on to its end");
 }
 
-/// A client that was given an endpoint whose server has no place for its region.
+/// A client that was given an endpoint of a server without a place for its region.
 #[test]
 fn a_server_without_a_place_is_lent_nothing() {
     let text = r#"

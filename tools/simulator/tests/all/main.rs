@@ -1,4 +1,4 @@
-//! What the simulator shows of the kernel: scenarios, attacks and random systems, one module for each theme.
+//! The simulator's tests of the kernel: scenarios, attacks and random systems, one module for each theme.
 //!
 //! One crate, so that the kernel and the device model are linked once. `cargo test -p fusee-simulator --test all deaths::` runs one theme.
 

@@ -1,4 +1,4 @@
-//! Paths of the kernel that take time: who waits, who pays, and that nothing changes when they take none.
+//! Paths of the kernel that take time: the tasks that wait, the tasks that pay, and that nothing changes when paths take none.
 
 use fusee_abi::trace::{Event, Ledger};
 use fusee_manifest::PolicyName;
@@ -52,7 +52,7 @@ const LAST: &str = "period = \"1s\"\ndeadline = \"500ms\"\nbudget = \"10ms\"";
 /// is complete once the kernel has looked.
 #[test]
 fn a_response_is_longer_by_the_paths_that_are_on_its_way() {
-    // From its second job on nobody else is released.
+    // From its second job on no other task is released.
     assert_eq!(completions(&one_task())[1], 20 * MS + 7_000 + 5_000 + 3_000 + 4_000 + 2 * MS + 2_000 + 5_000);
 }
 
@@ -183,7 +183,7 @@ proptest! {
 
     /// Tasks that never stop on their own: each overshoot is at most one path, and those of the other CPUs that it waits for.
     /// One of these paths may release every task, each once: no period is as short as an overshoot.
-    /// What is owed is paid from the next budget, so that no task ever gets more than its budgets and these paths.
+    /// A debt is paid from the next budget, so that no task ever gets more than its budgets and these paths.
     #[test]
     fn no_budget_is_exceeded_by_more_than_one_path_of_each_cpu_and_the_excess_is_paid_back(
         tasks in prop::collection::vec((1u64..8, 2u64..30, 52u64..900), 1..6),

@@ -1,4 +1,4 @@
-//! Pictures of schedules: one that is written down, and what holds of all.
+//! Pictures of schedules: one that is written down, and properties of all.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ use super::common::{MS, generated, parse};
 
 const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/all/pictures/a_task_that_overruns.svg");
 
-/// `greedy` wants 6 ms but may have 4; what is left of its job is done in the next period, late.
+/// `greedy` wants 6 ms but may have 4; the rest of its job is done in the next period, late.
 const TINY: &str = r#"
 [system]
 name = "tiny"
@@ -45,7 +45,7 @@ fn schedule(manifest: &Manifest, overheads: Overheads, limit: u64) -> Schedule {
     Schedule::of(&Trace::from_records(report.records), &manifest.system)
 }
 
-/// A new picture is put beside the old one, for somebody to look at.
+/// A new picture is put beside the old one, for a person to look at.
 #[test]
 fn the_picture_of_a_tiny_system_is_the_one_that_was_looked_at() {
     let manifest = parse(TINY);

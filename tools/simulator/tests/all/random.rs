@@ -1,7 +1,7 @@
 //! Random systems on the whole kernel: after every trap all its invariants hold.
 //!
 //! Tasks burn, call servers, wait and signal, take engines and submit, sleep, overrun their budgets, forget to
-//! give engines back, wait for each other in circles, or die. Whatever they do: the kernel's invariants hold
+//! give engines back, wait for each other in circles, or die. With all of that, the kernel's invariants hold
 //! (the simulator checks them after every trap), time is accounted for to the nanosecond, no budget is
 //! exceeded, and an engine has one holder at a time.
 
@@ -32,7 +32,7 @@ enum Step {
     Release(usize),
     /// Acquire, submit, wait, release.
     Use(usize, u64),
-    /// The same, without waiting: the release finds the engine busy.
+    /// Submits and does not wait: the release finds the engine busy.
     Leave(usize, u64),
     Sleep(u64),
 }
@@ -98,7 +98,7 @@ fn script(task: &Task, clusters: usize) -> Vec<String> {
         .collect()
 }
 
-/// `keyed`: the device decides who has the first engine.
+/// The text of the manifest. `keyed`: the device decides between clients of the first engine.
 fn manifest(tasks: &[Task], clusters: usize, managed: bool, keyed: bool) -> String {
     let mut text = format!(
         "[system]\nname = \"random\"\nboard = \"virt\"\ncpus = 3\nstart = \"5ms\"\nadmission = \"warn\"\nmanaged = {managed}\n"
@@ -178,7 +178,7 @@ proptest! {
         let text = manifest(&tasks, clusters, managed, keyed);
         let manifest = match Manifest::parse(Path::new("random.toml"), &text) {
             Ok(manifest) => manifest,
-            // No task of the first cluster: then nobody uses the engines, which the manifest may refuse.
+            // No task of the first cluster: then the engines have no users, which the manifest may refuse.
             Err(error) => { return Err(TestCaseError::reject(format!("{error}"))); }
         };
         let report = match simulate(&manifest, None, LIMIT) {
@@ -208,7 +208,7 @@ proptest! {
             }
         }
         prop_assert_eq!(report.late_completions, 0);
-        // Nobody goes from one reservation to another and back, and computes a nanosecond on each.
+        // No thread goes from one reservation to another and back, and computes a nanosecond on each.
         prop_assert!(report.traps < 50_000, "{} traps\n{}", report.traps, text);
     }
 }

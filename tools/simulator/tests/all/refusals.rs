@@ -1,4 +1,5 @@
-//! What the kernel refuses to boot: each field of a packed system that names what is not there, counts more than there is room for, or means nothing.
+//! Systems that the kernel refuses to boot: each field of a packed system that names a missing object, counts more than there is room for, or means
+//! nothing.
 //!
 //! `tools/manifest` packs none of this. A system that is damaged, or packed by something else, must be refused and not half believed.
 
@@ -42,7 +43,7 @@ fn text() -> String {
         + &device.text()
 }
 
-/// A table, the place of a record in it, the bytes before a field of 32 bits in it, what is written there, and what is said.
+/// A table, the place of a record in it, the bytes before a field of 32 bits in it, the written value, and the verdict.
 type Row = (Table, usize, usize, u32, Result<(), BootError>);
 
 macro_rules! row {

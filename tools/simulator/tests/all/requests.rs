@@ -1,9 +1,9 @@
 //! Random requests with random arguments on the whole kernel, with kicks that take their time.
 //!
 //! Where `random.rs` plays scripts, tasks here make any system call in any state: with deadlines, with handles of
-//! the wrong kind or of nobody, with tokens they made up, with doorbells they do not hold. The simulator checks the
-//! kernel's invariants after every trap, and that every CPU runs what it is linked to whenever no kick is on its way.
-//! In other systems tasks stop each other, and a supervisor stops them, in the middle of whatever they are doing; in others still it gives them further lives.
+//! the wrong kind or of no object, with tokens they made up, with doorbells they do not hold. The simulator checks the
+//! kernel's invariants after every trap, and that every CPU runs its linked reservation whenever no kick is on its way.
+//! In other systems tasks stop each other, and a supervisor stops them, in the middle of any step; in others still it gives them further lives.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -25,12 +25,12 @@ use crate::explain::parts_add_up;
 
 /// When the systems end themselves.
 const END: &str = "40ms";
-/// What takes longer than all of that.
+/// A time longer than all of that.
 const ENDLESS: u64 = 1_000 * MS;
 
-/// What each task has handles to, in this order.
+/// The objects of each task's handles, in this order.
 const OBJECTS: [&str; 11] = ["s0", "s1", "n0", "n1", "e0", "e1", "sporadic", "page", "victim", "p0", "p1"];
-/// Whom the supervisor may stop besides.
+/// The tasks that the supervisor may stop besides.
 const OTHERS: [&str; 3] = ["gpu", "sporadic", "supervisor"];
 
 #[derive(Clone, Copy, Debug)]
@@ -49,14 +49,14 @@ struct Task {
     budget: u64,
     deadline: u64,
     phase: u64,
-    /// What its budget covers, and what happens when it ends.
+    /// The needs that its budget covers, and the consequence of its end.
     overrun: (bool, usize),
     requests: Vec<Wish>,
     /// Computes so long in each round: time must pass.
     burn: u64,
 }
 
-/// A request whose handle has yet to be found.
+/// A request with a handle that has yet to be found.
 #[derive(Clone, Copy, Debug)]
 enum Wish {
     Burn(u64),
@@ -94,14 +94,14 @@ struct System {
     grouped: bool,
     /// The second pool is for both clusters.
     crossing: bool,
-    /// How long a hold and a reset may take, in microseconds. Nothing: nobody watches.
+    /// How long a hold and a reset may take, in microseconds. Nothing: there is no watchdog.
     watchdog: Option<(u64, u64)>,
-    /// What the device does wrong with commands of each task, if somebody watches.
+    /// The device's faults with commands of each task, if there is a watchdog.
     wrong: Vec<u32>,
-    /// What the supervisor does: sleeps so long, then stops this task, one of the others among them. Nothing: there is no
-    /// supervisor, and nobody stops anybody.
+    /// The steps of the supervisor: sleeps so long, then stops this task, one of the others among them. Nothing: there is no
+    /// supervisor, and no task is stopped.
     stops: Vec<(u64, usize)>,
-    /// What it does after each of these, if tasks have further lives: sleeps so long, restarts that task, and waits so long at most until it is up.
+    /// Its step after each of these, if tasks have further lives: sleeps so long, restarts that task, and waits so long at most until it is up.
     agains: Vec<(u64, Option<u64>)>,
 }
 
@@ -173,7 +173,7 @@ fn task() -> impl Strategy<Value = Task> {
     )
 }
 
-/// Who may advise a pool.
+/// The advisers of a pool.
 const ADVICE: [&str; 3] = ["none", "affinity", "random"];
 
 fn system() -> impl Strategy<Value = System> {
@@ -359,7 +359,7 @@ impl System {
             let handle = |object: usize| common::handle(manifest, index, OBJECTS[object]).unwrap_or(0);
             let wished = task.requests.iter().map(|wish| match *wish {
                 Wish::Burn(span) => Request::Burn(span),
-                // Nobody would ever end it.
+                // It would never be ended.
                 Wish::Submit(engine, ENDLESS) if self.watchdog.is_none() => Request::Submit(engine, MS),
                 Wish::Submit(engine, span) => Request::Submit(engine, span),
                 // The same.
@@ -460,13 +460,13 @@ fn holders_alternate(report: &Report) -> Result<(), String> {
     Ok(())
 }
 
-/// What the task at this place asked for of engines.
+/// The records of the task at this place about engines.
 fn engine_requests(report: &Report, task: usize) -> impl DoubleEndedIterator<Item = &Record> {
     let own = move |record: &&Record| usize::from(record.thread) == task + 1;
     report.records.iter().filter(own).filter(|record| record.event == Event::EngineRequest as u8)
 }
 
-/// Where somebody watches, nobody holds an engine for longer than that, and nobody waits for one that is closed.
+/// With a watchdog, no task holds an engine for longer than that, and none waits for one that is closed.
 fn nobody_keeps_an_engine(system: &System, report: &Report) -> Result<(), String> {
     let Some((hold, _)) = system.watchdog.filter(|_| system.managed) else { return Ok(()) };
     // Timers are set by way of kicks, and a trap takes a few events only.
@@ -536,7 +536,7 @@ fn time_is_accounted_for(system: &System, manifest: &Manifest, report: &Report) 
         let early = report.records.iter().filter(is_early).count() as u64;
         // Until its first release its periods begin with the system.
         let periods = report.ended_at.div_ceil(reservation.period) + 2 + early;
-        // What was used beyond all budgets is owed, of CPUs and of engines; but what was used before the start is void.
+        // Time used beyond all budgets is owed, of CPUs and of engines; but time used before the start is void.
         let void = manifest.system.start * (1 + manifest.system.engines.len() as u64);
         let most = reservation.budget * periods + report.debts[index] + void;
         let of_engines = if covers { engine_time(&ledgers, reservation.task) } else { 0 };
@@ -575,7 +575,7 @@ fn deaths(report: &Report) -> BTreeMap<usize, u64> {
     last.map(|(task, end, _)| (task, report.records[end].time)).collect()
 }
 
-/// The dead do nothing; what is written of them afterwards others do.
+/// The dead do nothing; later records about them are steps of others.
 fn the_dead_rest(report: &Report) -> Result<(), String> {
     let done_for_them = [
         Event::SwitchAway,
@@ -602,7 +602,7 @@ fn the_dead_rest(report: &Report) -> Result<(), String> {
     Ok(())
 }
 
-/// At the end nobody waits for a task that is dead, unless it has died just now: for a reply, a service, a signal, an
+/// At the end no thread waits for a task that is dead, unless it has died just now: for a reply, a service, a signal, an
 /// engine or a token.
 fn nobody_waits_for_the_dead(system: &System, report: &Report) -> Result<(), String> {
     let deaths = deaths(report);
@@ -646,7 +646,7 @@ fn nobody_waits_for_the_dead(system: &System, report: &Report) -> Result<(), Str
                 held.is_none_or(|(_, holds, since)| !holds && *since < recent && is_long_dead(driver))
             }
             State::AwaitingGroup { .. } => {
-                // All that it still lacks drains, and nobody will tell.
+                // All that it still lacks drains, and no task will tell.
                 let last = engine_requests(report, task).next_back().map(|record| record.time);
                 let asked = engine_requests(report, task).filter(|record| Some(record.time) == last);
                 let mut asked = asked.filter_map(|record| holders.get(&record.object)).peekable();
@@ -663,7 +663,7 @@ fn nobody_waits_for_the_dead(system: &System, report: &Report) -> Result<(), Str
     Ok(())
 }
 
-/// What must hold of a system in which tasks are stopped, and perhaps given further lives.
+/// The conditions of a system in which tasks are stopped, and perhaps given further lives.
 fn all_holds_among_the_dead(system: &System) -> Result<(), String> {
     let (manifest, report) = run(system)?;
     holders_alternate(&report)?;
@@ -711,7 +711,7 @@ proptest! {
     }
 }
 
-/// What the property above says is worth what the systems do.
+/// The property above is worth as much as the systems do.
 #[test]
 fn restarted_systems_restart_tasks_of_all_kinds_and_their_clients_hear_of_it() {
     let mut runner = TestRunner::deterministic();
@@ -737,7 +737,7 @@ fn restarted_systems_restart_tasks_of_all_kinds_and_their_clients_hear_of_it() {
     assert!(told.iter().all(|count| count.is_some_and(|count| count > 10)), "{told:?}");
 }
 
-/// In the middle of what tasks are stopped.
+/// The steps in the middle of which tasks are stopped.
 #[test]
 fn random_tasks_are_stopped_in_the_middle_of_everything() {
     let mut runner = TestRunner::deterministic();
@@ -797,7 +797,7 @@ fn random_tasks_are_stopped_in_the_middle_of_everything() {
     }
 }
 
-/// What the property above says is worth what the systems do: among a thousand of them everything happens.
+/// The property above is worth as much as the systems do: among a thousand of them everything happens.
 #[test]
 fn random_systems_meet_every_event_and_every_error() {
     let mut runner = TestRunner::deterministic();
@@ -864,7 +864,8 @@ fn job(period: u64, budget: u64, deadline: u64, phase: u64, requests: Vec<Wish>,
     }
 }
 
-/// A thread loses its donor while its CPU has yet to hear of it, and the donor has another runner before: what that CPU books is no excess.
+/// A thread loses its donor while its CPU has yet to take the kick, and the donor has another runner before: the time that this CPU books is no
+/// excess.
 #[test]
 fn a_budget_that_a_cpu_still_pays_from_does_not_rest() {
     let (until, reply) = (Until::Never, Reply::Last);

@@ -1,4 +1,4 @@
-//! Whole-kernel scenarios: a manifest, a run, what must have happened.
+//! Whole-kernel scenarios: a manifest, a run, and its expected events.
 
 use fusee_abi::Error;
 use fusee_abi::call::Call;
@@ -146,7 +146,7 @@ fn a_region_of_any_number_of_pages_is_mapped_whole_and_a_code_ends_the_system() 
     }
 }
 
-/// What a job is told at the next call that may say so, once its budget is used up; and what becomes of its next job.
+/// The error of a job at the next call that may say so, once its budget is used up; and the consequences for its next job.
 #[test]
 fn each_overrun_policy_does_what_its_name_says_and_no_other() {
     let jobs = |keys: &str| {
@@ -184,7 +184,7 @@ fn budget_in_advance_is_for_those_that_may_have_it() {
 
 //--- Times that do not fit, or do not pass
 
-/// Its response is its own, whatever 32 bits hold.
+/// Its response is its own, beyond the range of 32 bits.
 #[test]
 fn a_job_that_is_seconds_early_has_the_response_that_it_has() {
     let text = system(1, "") + "[tasks.slow]\nscript = [\"burn 2ms\"]\nperiod = \"5s\"\nbudget = \"3ms\"\n";

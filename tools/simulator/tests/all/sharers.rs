@@ -1,7 +1,7 @@
 //! Engines with sharers, in random systems: clients that keep the rules of the contract beside others that break them, and real-time users of the same engine.
 //!
-//! Whatever clients do, the kernel's invariants hold (the simulator checks them after every trap), a real-time user waits for one command, and what clients submit
-//! that keep the rules is done. If the sharer dies, answers never, or answers nonsense, the first two are still true.
+//! With any clients, the kernel's invariants hold (the simulator checks them after every trap), a real-time user waits for one command, and commands
+//! of clients that keep the rules is done. If the sharer dies, answers never, or answers nonsense, the first two are still true.
 
 use std::fmt::Write;
 
@@ -19,7 +19,7 @@ use super::common::{self, Device, MS, US, handle, index};
 const END: u64 = 2_000 * MS;
 /// How long a shared command takes at most once the engine is asked for.
 const LONGEST: u64 = 3 * MS;
-/// What the sharer logs: another verdict on a member, and that its doorbell is open.
+/// The marks of the sharer: another verdict on a member, and that its doorbell is open.
 const VERDICT: u32 = 4;
 const OPEN: u64 = 2;
 
@@ -34,16 +34,16 @@ enum Client {
     Hostile(Vec<Request>, Option<u64>),
 }
 
-/// What becomes of the sharer.
+/// The fate of the sharer.
 #[derive(Clone, Debug)]
 enum Life {
-    /// It lives.
+    /// The sharer lives.
     Good,
-    /// It faults, the first time it runs from an instant on.
+    /// The sharer faults, the first time it runs from an instant on.
     Dies(u64),
-    /// It takes requests and answers none.
+    /// The sharer takes requests and answers none.
     Silent,
-    /// It changes pages and answers as this says, again and again: `share` and replies, with these numbers.
+    /// The sharer changes pages and answers as this says, again and again: `share` and replies, with these numbers.
     Nonsense(Vec<(bool, u16, u64)>),
 }
 
@@ -55,7 +55,7 @@ struct Drawn {
     has_group: bool,
     has_sessions: bool,
     may_stop: bool,
-    /// How the device chooses among these clients, and what a change of context costs, in microseconds.
+    /// The device's choice among these clients, and the cost of a change of context, in microseconds.
     arbiter: &'static str,
     switch: u64,
     clients: Vec<Client>,
@@ -72,13 +72,13 @@ fn hostile_request() -> impl Strategy<Value = Request> {
         3 => ring.prop_map(|(change, kicks)| Request::Ring(0, change, kicks)),
         2 => (1u64..500).prop_map(|time| Request::Burn(time * US)),
         2 => (100u64..20_000).prop_map(move |time| sleep(time * US)),
-        // What the sharer's endpoint is asked for, with a deadline or without.
+        // Requests to the sharer's endpoint, with a deadline or without.
         2 => (0u64..6, any::<u64>(), prop_oneof![Just(Until::Never), Just(Until::After(200 * US))])
             .prop_map(|(what, word, until)| call(Call::Call, REQUESTS, 0, [what, word], until, Reply::Nobody)),
     ]
 }
 
-/// In place of a handle in what is drawn: the endpoint of the sharer, and the doorbells.
+/// Numbers in place of a handle in drawn requests: the endpoint of the sharer, and the doorbells.
 const REQUESTS: u64 = 1 << 50;
 const DOORBELLS: u64 = 1 << 51;
 
@@ -262,7 +262,7 @@ impl Drawn {
     }
 }
 
-/// The same request, with the handles of `task` in the place of what stands for them.
+/// The request, with the handles of `task` in the place of these numbers.
 fn named(manifest: &Manifest, task: usize, request: Request) -> Request {
     let Request::Call { number, first, second, words, until, reply } = request else { return request };
     let first = match first {
@@ -291,7 +291,7 @@ fn waits(manifest: &Manifest, report: &Report, most: u64) -> (Vec<u64>, bool) {
     (waits, is_late)
 }
 
-/// What the sharer logged last on this member by then, at that instant included: whether its doorbell was open at some time of the instant.
+/// The last mark of the sharer on this member by then, at that instant included: whether its doorbell was open at some time of the instant.
 fn was_open(logs: &[&Record], member: u64, at: u64) -> bool {
     let of_member = || logs.iter().filter(|record| wide(record) & 0xff == member);
     let is_open = |record: &&&Record| wide(record) >> 8 & 0xff == OPEN;
@@ -311,7 +311,8 @@ fn check_users(drawn: &Drawn, manifest: &Manifest, report: &Report) -> Result<()
     Ok(())
 }
 
-/// Runs it with a sharer that lives, and checks that what clients have submitted that keep the rules is done, and that none stored to a doorbell that was shut.
+/// Runs it with a sharer that lives, and checks that commands of clients that keep the rules are done, and that none stored to a doorbell that was
+/// shut.
 fn check_clients(drawn: &Drawn) -> Result<(), TestCaseError> {
     let (manifest, report) = drawn.run(&Life::Good)?;
     check_users(drawn, &manifest, &report)?;

@@ -12,7 +12,7 @@ use fusee_simulator::{First, Options, Overheads, simulate_observed};
 
 use super::common::{self, Asked, Device, MS, NEXT_JOB, Run, URGENT, burn, call, sleep, submit, system};
 
-/// Runs the system of `text` with an end; each task that is named does once what is asked.
+/// Runs the system of `text` with an end; each task that is named makes its requests once.
 fn run(text: &str, kick_delay: u64, asked: &[(&str, Vec<Asked>)]) -> Run {
     let text = format!("{text}{}", common::end("80ms", URGENT));
     let asked: Vec<(&str, &[Asked])> = asked.iter().map(|(name, asked)| (*name, &asked[..])).collect();
@@ -108,7 +108,7 @@ phase = "5ms"
 "#;
 
 /// `late` runs on CPU 1 from 10 to 15 and, after `other`, from 18 to 21, so that its release at 20 queues. The second
-/// job has a whole budget: what the first used since 18 is booked before the budget is refilled.
+/// job has a whole budget: the time that the first used since 18 is booked before the budget is refilled.
 #[test]
 fn a_late_job_does_not_use_the_budget_of_the_next() {
     let run = run(&(system(2, "admission = \"warn\"") + LATE), 0, &[]);
@@ -347,18 +347,18 @@ fn a_chain_of_callers_has_eight_links_at_most() {
     let run = run(&callers(10), 0, &programs);
     let refused: Vec<usize> =
         (0..9).filter(|index| run.report.results[*index][1] == Error::ChainTooLong as u64).collect();
-    // 2 to 8 wait for the next: with 9 that are eight. When 1 ends refused, 0 finds nobody to call.
+    // 2 to 8 wait for the next: with 9 that are eight. When 1 ends refused, 0 finds no server to call.
     assert_eq!(refused, [1]);
     assert_eq!(run.report.results[0][1], Error::PeerDied as u64);
 }
 
-/// The same tasks, which share the one token of a pool. Who is called last has the highest key of those who ask.
+/// Tasks as above, which share the one token of a pool. The task that is called last has the highest key of those that ask.
 fn sharers(count: usize) -> String {
     let text = callers(count).replace(".handles]\n", ".handles]\none = \"pool one: acquire\"\n");
     text + "[pools.one]\nreplicas = 1\n"
 }
 
-/// 1 donates to 2, who holds the token, until 0 takes its place; then 2 calls 1, who waits for nobody any more. When 0
+/// 1 donates to 2, which holds the token, until 0 takes its place; then 2 calls 1, which waits for no task any more. When 0
 /// gives up, 1 should donate to 2 again.
 #[test]
 fn a_wait_for_a_token_that_closes_a_cycle_later_is_refused_then() {
@@ -499,7 +499,7 @@ fn waits_inside_a_hold_are_refused_unless_the_manifest_names_them() {
     let text = text
         .replace(" inside\"", "\"")
         .replace("ee = \"engine ee: acquire\" }", &format!("ee = \"engine ee: acquire\"{locks}"));
-    // An engine is asked for with a token, which is how a device is used; of what it has, it is told that.
+    // An engine is asked for with a token, the usual use of a device; of one that it has, it is told that.
     let has = Error::AlreadyHeld as u64;
     for (lock, expected) in [
         ("two", [holding, holding, has, holding, holding, holding]),
@@ -509,7 +509,7 @@ fn waits_inside_a_hold_are_refused_unless_the_manifest_names_them() {
         let results = run.results("patient");
         assert_eq!((&results[..2], &results[2..8], results[8]), (&[0, 0][..], &expected[..], 0), "{lock}");
     }
-    // With the right to each of them, nothing is refused for what is held.
+    // With the right to each of them, nothing is refused because of a hold.
     let named =
         text.replace("service: call\"", "service: call inside\"").replace("never: wait\"", "never: wait inside\"");
     let named =

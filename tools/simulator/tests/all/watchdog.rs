@@ -51,7 +51,7 @@ const fn ring(change: i32, kicks: bool) -> Asked {
     plain(Request::Ring(0, change, kicks))
 }
 
-/// Microseconds after the start, event and task of what becomes of the engine.
+/// Microseconds after the start, event and task of each change of the engine.
 fn engine(run: &Run) -> Vec<(u64, Event, u16)> {
     let events = [EngineGrant, EngineRelease, EngineIdle, EngineTaken, EngineLost];
     let records = run.report.records.iter().filter_map(|record| {
@@ -107,7 +107,7 @@ fn a_holder_that_does_nothing_loses_the_engine_without_a_reset() {
     assert_eq!((run.report.results[0].last(), run.report.results[1].last()), (Some(&LOST), Some(&LOST)));
 }
 
-/// The driver takes 4 ms where it has 2: who waits is told when they are over, and who asks meanwhile; afterwards all is well.
+/// The driver takes 4 ms where it has 2: waiting tasks are told when they are over, and so are new requests meanwhile; afterwards all is well.
 #[test]
 fn an_engine_that_is_reset_too_late_is_closed_until_then() {
     let holder = [NEXT_JOB, ACQUIRE, submit(0, ENDLESS), sleep(20 * MS), RELEASE];
@@ -142,7 +142,7 @@ fn a_count_that_is_no_honest_one_costs_the_next_in_line_no_more_than_an_endless_
         (&[endless, look, ring(-3, false)], 5_000),
         (&[endless, look, ring(-1, false), ring(1, false)], 5_000),
         (&[ring(1_000_000, true)], 5_000),
-        // What its ring holds is no command: the device sees the count as the driver asks for resets, at the latest.
+        // Its ring holds no command: the device sees the count as the driver asks for resets, at the latest.
         (&[ring(1, false)], 5_000),
         // A word that has been everywhere and is back where it was has never been anywhere.
         (&[ring(i32::MAX, false), ring(i32::MAX, false), ring(2, false)], 1_000),
@@ -180,7 +180,8 @@ fn a_holder_that_is_late_lives_on_and_hears_that_the_engine_is_lost() {
     assert_eq!(seen.faults(), [0]);
 }
 
-/// A token that is overdue costs its holder first the engine that it was for, then the token; whoever waits for the engine with a token that is overdue, too, waits no longer.
+/// A token that is overdue costs its holder first the engine that it was for, then the token; a task that waits for the engine with a token that is
+/// overdue, too, waits no longer.
 #[test]
 fn a_token_that_is_overdue_is_taken_with_the_engine_that_it_was_for() {
     let pool = "\n[pools.gpu]\nreplicas = 2\nwatchdog = \"5ms\"\n";

@@ -1,4 +1,4 @@
-//! From the file of a board to constants, for the kernel and for the linker scripts of whatever depends on this crate.
+//! From the file of a board to constants, for the kernel and for the linker scripts of all dependents of this crate.
 //!
 //! `FUSEE_BOARD` is the path of the file; without it the board is `boards/virt.toml`.
 
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use toml::{Table, Value};
 
-/// What the kernel maps for itself ends at a multiple of so many bytes.
+/// The memory that the kernel maps for itself ends at a multiple of so many bytes.
 const MAPPED: u64 = 256 << 20;
 
 fn main() {

@@ -4,9 +4,9 @@
 //! line was routed to. There are no priorities, and nothing has to be ended: a timer is set anew, a bit of a mailbox is cleared when it is read, a line
 //! stays until its device is content or it is disabled.
 //!
-//! No device line can be made pending by software. So the other three mailboxes of the CPU that has the device lines are lines, too, for whoever plays a
-//! device: [`MADE`] and the next two. They tell by edges: what a mailbox holds is forgotten as it is taken, and comes back if it is sent anew, however long
-//! the line is disabled meanwhile. A mailbox each, because it is enabled as a whole.
+//! No device line can be made pending by software. So the other three mailboxes of the CPU that has the device lines are lines, too, for the player
+//! of a device: [`MADE`] and the next two. They tell by edges: the contents of a mailbox are forgotten as they are taken, and come back if they are
+//! sent anew, however long the line is disabled meanwhile. A mailbox each, because it is enabled as a whole.
 //!
 //! # Invariants
 //!
@@ -44,12 +44,12 @@ const MAILBOX_CLEAR: usize = 0xc0;
 /// In `TIMERS` and `SOURCES`: the physical timer, the virtual one,
 const PHYSICAL_TIMER: u32 = 1 << 1;
 const VIRTUAL_TIMER: u32 = 1 << 3;
-/// the first mailbox, and whatever the BCM2835 has.
+/// the first mailbox, and all lines of the BCM2835.
 const MAILBOX: u32 = 1 << 4;
 const DEVICES: u32 = 1 << 8;
 /// In `SOURCES`: the mailboxes that are lines.
 const MADE_MAILBOXES: u32 = MAILBOX << 1 | MAILBOX << 2 | MAILBOX << 3;
-/// What the virtual timer is called.
+/// The number of the virtual timer.
 const VIRTUAL_TIMER_NUMBER: u32 = 27;
 
 /// Set-up of the controller, one CPU at a time.
@@ -129,7 +129,7 @@ pub struct Controller {
     cpus: Registers,
 }
 
-/// What was acknowledged.
+/// The interrupt that was acknowledged.
 #[derive(Clone, Copy)]
 pub struct Acknowledged(u32);
 
@@ -141,7 +141,7 @@ impl Acknowledged {
     }
 }
 
-/// Which CPU a software interrupt goes to.
+/// The target of a software interrupt.
 #[derive(Clone, Copy)]
 pub struct Target(usize);
 
@@ -157,10 +157,10 @@ impl Target {
 }
 
 impl Controller {
-    /// The controllers whose registers are at these places: the BCM2835's, and the BCM2836's.
+    /// The controllers with registers at these places: the BCM2835's, and the BCM2836's.
     ///
     /// # Safety
-    /// Both are mapped as device memory, for 4 KiB and for 256 bytes, and are what they are said to be, for as long as the result is used.
+    /// Both are mapped as device memory, for 4 KiB and for 256 bytes, and are these controllers, for as long as the result is used.
     pub const unsafe fn new(distributor: NonNull<u8>, cpu: NonNull<u8>) -> Self {
         // SAFETY: mapped: promised by our caller. Harmless: they write no memory.
         let devices = unsafe { Registers::new(distributor) };

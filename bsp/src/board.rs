@@ -6,7 +6,7 @@
 //!                    the device tree, on the next 2 MiB boundary    the loader, by the image header's size
 //! memory.firmware    engine firmware                                linker/firmware.ld
 //! memory.pool        memory of tasks, addresses given out by xtask
-//! MEMORY.end         end of what the kernel maps
+//! MEMORY.end         end of the memory that the kernel maps
 //! ```
 
 use core::ops::Range;

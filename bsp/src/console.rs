@@ -14,7 +14,7 @@ pub const PORT: (usize, usize, u32) = (0x30, 0x2c, 1 << 4);
 /// The register and the bits that let it send and receive: it does neither after a reset, and no boot loader need have been there.
 #[cfg(console = "cadence")]
 pub const ENABLE: Option<(usize, u32)> = Some((0x00, 1 << 4 | 1 << 2));
-/// It does both after a reset, in an emulator; on a board a boot loader has set its rate and switched it on.
+/// The port does both after a reset, in an emulator; on a board a boot loader has set its rate and switched it on.
 #[cfg(console = "pl011")]
 pub const ENABLE: Option<(usize, u32)> = None;
 /// Looks at the flags for one byte; a line that is still full then loses it, rather than hang a panic.
@@ -24,7 +24,7 @@ const PATIENCE: u32 = 100_000;
 pub struct Console(Registers);
 
 impl Console {
-    /// The serial line whose registers are at `base`.
+    /// The serial line with registers at `base`.
     ///
     /// # Safety
     /// `base` is mapped as device memory for 4 KiB and is a serial line of the board's kind that the firmware has switched on.

@@ -1,6 +1,6 @@
 //! The interrupt controller, GICv2, of which CPUs have registers in memory (Arm IHI 0048B).
 //!
-//! Everything has one priority, but for the end of a nap: the kernel decides what is urgent, not the controller. Interrupts are taken with
+//! Everything has one priority, but for the end of a nap: the kernel decides on urgency, not the controller. Interrupts are taken with
 //! interrupts masked, so acknowledging and ending come in pairs. Set-up is by registers, too.
 
 use core::ptr::NonNull;
@@ -39,7 +39,7 @@ impl Setup {
     /// Takes hold of the controller. `cpu`: the interface, which each CPU finds at the same place.
     ///
     /// # Errors
-    /// What is there does not say that it is a GICv2, or has no lines.
+    /// The device there does not say that it is a GICv2, or has no lines.
     ///
     /// # Safety
     /// `distributor` and `cpu` are mapped as device memory, 4 KiB each; the board has a GICv2 there; and nothing else sets it up until the
@@ -114,10 +114,10 @@ impl Setup {
     }
 }
 
-/// Lets the calling CPU take `private` interrupts and whatever is routed to it: for code beside the kernel.
+/// Lets the calling CPU take `private` interrupts and all that are routed to it: for code beside the kernel.
 ///
 /// # Safety
-/// As of [`Setup::new`], but that the kernel may set up what is its own meanwhile: all that is written here is the calling CPU's.
+/// As of [`Setup::new`], but that the kernel may set up its own registers meanwhile: all that is written here is the calling CPU's.
 pub unsafe fn listen(distributor: NonNull<u8>, cpu: NonNull<u8>, _index: usize, private: &[u32]) {
     // SAFETY: promised by our caller.
     if let Ok(setup) = unsafe { Setup::new(distributor, cpu, 0) } {
@@ -132,7 +132,7 @@ pub struct Controller {
     cpu: Registers,
 }
 
-/// What was acknowledged, and is to be ended: with the CPU that has sent it, if it was one.
+/// The interrupt that was acknowledged, and is to be ended: with the CPU that has sent it, if it was one.
 #[derive(Clone, Copy)]
 pub struct Acknowledged(u32);
 
@@ -144,7 +144,7 @@ impl Acknowledged {
     }
 }
 
-/// Which CPU a software interrupt goes to.
+/// The target of a software interrupt.
 #[derive(Clone, Copy)]
 pub struct Target(u32);
 
@@ -160,7 +160,7 @@ impl Target {
 }
 
 impl Controller {
-    /// The controller whose registers are at these places.
+    /// The controller with registers at these places.
     ///
     /// # Safety
     /// Both are mapped as device memory for 4 KiB and are a GICv2's, for as long as the result is used. Interrupts are taken by CPUs that

@@ -1,7 +1,7 @@
 //! The interrupt controller, GICv3 (Arm IHI 0069H), by its registers.
 //!
-//! Everything is one non-secure group 1 with one priority, but for the end of a nap: the kernel decides what is
-//! urgent, not the controller. Interrupts are taken with interrupts masked, so acknowledging and ending come in pairs.
+//! Everything is one non-secure group 1 with one priority, but for the end of a nap: the kernel decides on
+//! urgency, not the controller. Interrupts are taken with interrupts masked, so acknowledging and ending come in pairs.
 //!
 //! # Why no driver crate
 //!
@@ -141,7 +141,7 @@ impl Setup {
         }
         // SAFETY: the caller of `new` guarantees registers for each CPU of the board.
         let base = unsafe { self.first.add(index * self.step) };
-        // SAFETY: mapped: promised to `new`. Harmless: what is stored here makes no redistributor write memory.
+        // SAFETY: mapped: promised to `new`. Harmless: the stores here make no redistributor write memory.
         let redistributor = unsafe { Registers::new(base) };
         // Extended private interrupts, if there are some, follow the first 32.
         let words = 1 + (redistributor.read64(REDISTRIBUTOR_TYPE) >> 27 & 0x1f).min(2) as usize;
@@ -189,7 +189,7 @@ impl Setup {
 #[derive(Clone, Copy)]
 pub struct Controller(Registers);
 
-/// What was acknowledged, and is to be ended.
+/// The interrupt that was acknowledged, and is to be ended.
 #[derive(Clone, Copy)]
 pub struct Acknowledged(u32);
 
@@ -201,7 +201,7 @@ impl Acknowledged {
     }
 }
 
-/// Which CPU a software interrupt goes to.
+/// The target of a software interrupt.
 #[derive(Clone, Copy)]
 pub struct Target(u64);
 
@@ -223,7 +223,7 @@ impl Target {
 }
 
 impl Controller {
-    /// The controller whose distributor is at `distributor`. It is called as the others are, of which CPUs have registers in memory.
+    /// The controller with its distributor at `distributor`. It is called as the others are, of which CPUs have registers in memory.
     ///
     /// # Safety
     /// `distributor` is mapped as device memory for 64 KiB and is a GICv3 distributor, for as long as the result is
@@ -271,14 +271,14 @@ impl Controller {
     #[inline(always)]
     pub fn send(self, to: Target, number: u32) {
         let word = to.0 | u64::from(number) << 24;
-        // SAFETY: ICC_SGI1R_EL1 is writable at EL1 once the CPU interface is set up. Not `nomem`: what the other
+        // SAFETY: ICC_SGI1R_EL1 is writable at EL1 once the CPU interface is set up. Not `nomem`: words that the other
         // CPU shall find must be stored before it is interrupted.
         unsafe { asm!("msr s3_0_c12_c11_5, {}", in(reg) word, options(nostack, preserves_flags)) };
     }
 }
 
-/// Lets the calling CPU, which is `index` on the board, take `private` interrupts and whatever is routed to it: with nothing but register accesses, for
-/// code beside the kernel.
+/// Lets the calling CPU, which is `index` on the board, take `private` interrupts and all that are routed to it: with nothing but register accesses,
+/// for code beside the kernel.
 ///
 /// # Safety
 /// `first` is accessible as device memory, 128 KiB for each CPU, and is the redistributor of the first.
@@ -340,9 +340,9 @@ fn enable_system_registers() {
     }
 }
 
-/// Lets the calling CPU take all group 1 interrupts, of whatever priority.
+/// Lets the calling CPU take all group 1 interrupts, of any priority.
 fn take_group() {
-    // SAFETY: ICC_CTLR_EL1, ICC_PMR_EL1 and ICC_IGRPEN1_EL1 are writable at EL1 once `enable_system_registers` has run. Not `nomem`: whatever a
+    // SAFETY: ICC_CTLR_EL1, ICC_PMR_EL1 and ICC_IGRPEN1_EL1 are writable at EL1 once `enable_system_registers` has run. Not `nomem`: all words that a
     // handler finds is stored before the first interrupt.
     unsafe {
         asm!(

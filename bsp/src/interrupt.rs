@@ -1,4 +1,4 @@
-//! What all interrupt controllers have in common, as the kernel sees them.
+//! The common part of all interrupt controllers, as the kernel sees them.
 
 /// Numbers from here on are not interrupts but "nothing to acknowledge" and its kin.
 pub const SPECIAL: u32 = 1020;

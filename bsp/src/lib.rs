@@ -1,9 +1,9 @@
 //! Boards: where things are, and the few devices the kernel itself drives.
 //!
 //! [`board`] holds the addresses and numbers of the board that this is built for, from its file in `boards`, nothing else. The drivers beside it are
-//! shared: interrupt controllers (`gicv3` with `its`, `gicv2`, `bcm2836`: one of them is [`controller`], and [`interrupt`] is what they have in common), panic console (`console`), the SMMU (`smmuv3`), CPUs and power ([`start`]), and the
-//! emulator's door (`semihosting`). Each is told *where* its device is, so that the kernel (translation on)
-//! and the engine firmware (translation off) use the same code.
+//! shared: interrupt controllers (`gicv3` with `its`, `gicv2`, `bcm2836`: one of them is [`controller`], and [`interrupt`] is their common part),
+//! panic console (`console`), the SMMU (`smmuv3`), CPUs and power ([`start`]), and the emulator's door (`semihosting`). Each is told *where* its
+//! device is, so that the kernel (translation on) and the engine firmware (translation off) use the same code.
 //!
 //! Not here: policy of any kind, and devices that user-level drivers serve.
 #![no_std]
@@ -30,7 +30,7 @@ pub mod semihosting;
 pub mod smmuv3;
 pub mod start;
 
-/// What a CPU does between two looks at something that will change soon: hint that others should run.
+/// The step of a CPU between two looks at something that will change soon: hint that others should run.
 ///
 /// Not `core::hint::spin_loop`, which is `isb` here and, under an emulator that runs one CPU at a time, keeps
 /// the CPU waited for from running.

@@ -7,7 +7,7 @@ pub const SYS_EXIT_EXTENDED: u64 = 0x20;
 /// `ADP_Stopped_ApplicationExit`, the first of them.
 pub const APPLICATION_EXIT: u64 = 0x2_0026;
 
-/// Ends the emulator with `code`. Returns only if nobody answers, and where semihosting is off the
+/// Ends the emulator with `code`. Returns only if there is no answer, and where semihosting is off the
 /// instruction is undefined: the caller's exception vector must be ready for that.
 pub fn exit(code: u32) {
     let block = [APPLICATION_EXIT, u64::from(code)];

@@ -1,10 +1,10 @@
 //! Arm's SMMUv3: which memory devices reach.
 //!
 //! Each device behind it has a number, its *stream*. The SMMU finds a stream's entry in a table, from there a context, and from there translation tables of the
-//! same format as a CPU's. A stream that we have not added is aborted. One that we have is *shut* or *open*: shut it has the context of tables that map nothing, so that what it
-//! tries is told, with its address; open it has its own. Nothing but the entry changes, by one store.
+//! same format as a CPU's. A stream that we have not added is aborted. One that we have is *shut* or *open*: shut it has the context of tables that
+//! map nothing, so that each of its accesses is told, with its address; open it has its own. Nothing but the entry changes, by one store.
 //!
-//! What it refuses is a fault: it is written to a queue, for somebody else to read. We keep its two numbers; its memory is not ours.
+//! A refused access is a fault: it is written to a queue, for another task to read. We keep its two numbers; its memory is not ours.
 //!
 //! Source of registers, entries and commands: Arm IHI 0070 (SMMUv3), chapters 5 to 7.
 
@@ -69,7 +69,7 @@ const ATTRIBUTES_COME_IN: u64 = 1 << 44;
 /// and abort; numbers of address spaces are the SMMU's own.
 const CONTEXT: u64 = 25 | 1 << 8 | 1 << 10 | 3 << 12 | 1 << 30 | 1 << 31 | 1 << 41 | 7 << 45;
 
-/// What a command begins with.
+/// The codes with which commands begin.
 const FORGET_STREAM: u64 = 0x03;
 const FORGET_ALL_STREAMS: u64 = 0x04;
 const ALL: u64 = 31;
@@ -96,9 +96,9 @@ impl Memory {
 pub enum SmmuError {
     /// The board has none.
     Missing,
-    /// It cannot translate as we want it to.
+    /// The SMMU cannot translate as we want it to.
     Unfit,
-    /// It does not do as it is told.
+    /// The SMMU does not carry out commands.
     Silent,
     /// A stream's number is too high, or more streams are added than there is room for.
     NoRoom,
@@ -122,19 +122,19 @@ pub struct Smmu {
     given: u32,
 }
 
-// SAFETY: registers belong to no CPU; whoever has the value is alone with them.
+// SAFETY: registers belong to no CPU; the owner of the value is alone with them.
 unsafe impl Send for Smmu {}
 
 impl Smmu {
-    /// Switches the SMMU at `base` on: whatever a stream tries is aborted from here on. `physical` is the physical address of `memory`, `nothing` that of a table
-    /// that maps nothing. `faults` is that of the page for faults.
+    /// Switches the SMMU at `base` on: each access of a stream is aborted from here on. `physical` is the physical address of `memory`, `nothing`
+    /// that of a table that maps nothing. `faults` is that of the page for faults.
     ///
     /// # Errors
     /// [`SmmuError`].
     ///
     /// # Safety
     /// - `base` is mapped as device memory, 128 KiB, and is an SMMUv3 that nothing else uses.
-    /// - `physical` and `nothing` are what was said; what is at `faults` is memory that the SMMU may write.
+    /// - `physical` and `nothing` are as described above; the memory at `faults` is memory that the SMMU may write.
     pub unsafe fn start(
         base: NonNull<u8>,
         memory: &'static mut Memory,
@@ -178,7 +178,7 @@ impl Smmu {
         Ok(smmu)
     }
 
-    /// Adds the stream with this number, shut. Open it reaches what the tables at `base` map.
+    /// Adds the stream with this number, shut. Open it reaches the memory that the tables at `base` map.
     ///
     /// # Errors
     /// [`SmmuError::NoRoom`]; [`SmmuError::Silent`].
@@ -246,14 +246,14 @@ impl Smmu {
         self.wait_for(CONTROL_ACKNOWLEDGED, bits)
     }
 
-    /// Gives a command, and waits until it has come to its end, for what streams have begun, too.
+    /// Gives a command, and waits until it has come to its end, for accesses that streams have begun, too.
     #[inline(never)]
     fn command(&mut self, command: [u64; 2]) -> Result<(), SmmuError> {
         for command in [command, [SYNCHRONISE, 0]] {
             self.memory.commands[self.given as usize % COMMANDS] = command;
             self.given = (self.given + 1) % (2 * COMMANDS as u32);
         }
-        // The SMMU finds in memory what was written there before it is told.
+        // The SMMU finds in memory the words written there before it is told.
         barrier();
         self.registers.write32(COMMANDS_PRODUCED, self.given);
         self.wait_for(COMMANDS_CONSUMED, self.given)

@@ -37,7 +37,7 @@ pub struct Refused;
 
 #[cfg(target_os = "none")]
 impl Conduit {
-    /// What `/psci/method` says; `None` if there is no such node or it says something else.
+    /// The method by `/psci/method`; `None` if there is no such node or it says something else.
     #[must_use]
     pub fn from_device_tree(tree: &[u8]) -> Option<Self> {
         match device_tree::property(tree, b"psci", b"method")? {
@@ -54,7 +54,7 @@ impl Conduit {
     ///
     /// # Safety
     /// `entry` is code made to be entered with translation off at the exception level the firmware starts
-    /// CPUs at, and `argument` is what that code expects.
+    /// CPUs at, and `argument` is the argument of that code.
     pub unsafe fn start_cpu(self, affinity: u64, entry: u64, argument: u64) -> Result<(), Refused> {
         let result = match self {
             Self::Smc => psci::cpu_on::<Smc>(affinity, entry, argument),
@@ -74,7 +74,7 @@ impl Conduit {
 
     /// Switches the board off. Returns only if the firmware does not know how.
     pub fn switch_off(self) {
-        // An error leaves us running, which is what returning says.
+        // An error leaves us running, which is the meaning of returning.
         let _ = match self {
             Self::Smc => psci::system_off::<Smc>(),
             Self::Hvc => psci::system_off::<Hvc>(),
@@ -91,7 +91,7 @@ impl Conduit {
 pub unsafe fn reset_by_watchdog(base: NonNull<u8>) {
     const CONTROL: usize = 0x1c;
     const TICKS: usize = 0x24;
-    /// In the upper byte of what is stored, or it is ignored.
+    /// In the upper byte of a stored word, or the store is ignored.
     const PASSWORD: u32 = 0x5a00_0000;
     const FULL_RESET: u32 = 1 << 5;
     // SAFETY: mapped: promised by our caller. Harmless: it writes no memory.

@@ -7,8 +7,8 @@
 //! trap::run            the first task
 //! ```
 //!
-//! What is wrong before there are vectors is said by assembly, in one line, and ends the run: a panic comes later.
-//! Boot code keeps to what boot loaders promise (Linux, `Documentation/arch/arm64/booting.rst`): the image is in memory, caches are off
+//! Errors before there are vectors are reported by assembly, in one line, and end the run: a panic comes later.
+//! Boot code keeps to the promises of boot loaders (Linux, `Documentation/arch/arm64/booting.rst`): the image is in memory, caches are off
 //! and may hold old lines of all else.
 //!
 //! The boot tables have the identity for TTBR0, executable and read only, and the upper half for
@@ -171,7 +171,7 @@ fusee_start:
     adr     x21, fusee_says_exception
     bl      fusee_drop_to_el1
 
-    // What a boot loader with caches on has left of .bss in them is dropped before and after: we write it with caches off.
+    // A boot loader with caches on may have left lines of .bss in them. They are dropped before and after: we write it with caches off.
     bl      fusee_forget_bss
     adrp    x0, __bss_start
     adrp    x1, __bss_end
@@ -244,7 +244,7 @@ fusee_secondary_start:
     ldr     x5, =fusee_secondary_main
     br      x5
 
-    // Makes exceptions of this CPU say what they are. Uses x9, x10.
+    // Makes exceptions of this CPU report themselves. Uses x9, x10.
 fusee_listen:
     mov     x28, #0
     adr     x21, fusee_says_exception
@@ -335,7 +335,7 @@ fusee_replace_tables:
 
 const GIB: u64 = 1 << 30;
 const BLOCK: u64 = 2 << 20;
-/// Whether the console is in the same GiB as memory. Only what is memory is ever mapped as such, even by boot code: a CPU reads ahead there.
+/// Whether the console is in the same GiB as memory. Only memory is ever mapped as such, even by boot code: a CPU reads ahead there.
 const CLOSE: bool = board::CONSOLE / GIB == board::MEMORY.start / GIB;
 /// Descriptors of blocks: normal memory, inner shareable, accessed, not executable at EL0;
 const MEMORY_BLOCK: u64 = 0x0040_0000_0000_0701 | 1 << 2;
@@ -346,7 +346,7 @@ const _: () = assert!(board::MEMORY.start.is_multiple_of(GIB) && board::MEMORY.e
 /// Of 1 GiB in each entry, for TTBR0 and for TTBR1; and of 2 MiB, for each of these, if memory and console are close.
 #[repr(C, align(4096))]
 struct BootTables(UnsafeCell<[[u64; 512]; if CLOSE { 4 } else { 2 }]>);
-// SAFETY: written by boot code before Rust runs, and by nobody after.
+// SAFETY: written by boot code before Rust runs, and never after.
 unsafe impl Sync for BootTables {}
 #[unsafe(export_name = "fusee_boot_tables")]
 static BOOT_TABLES: BootTables = BootTables(UnsafeCell::new([[0; 512]; if CLOSE { 4 } else { 2 }]));
@@ -439,7 +439,7 @@ unsafe extern "C" fn boot(device_tree: u64) -> ! {
     // SAFETY: alone.
     unsafe { trace::start() };
 
-    // SAFETY: we are the boot CPU, called once: nobody has a reference to our data.
+    // SAFETY: we are the boot CPU, called once: there is no reference to our data.
     let cpu = unsafe { cpu::prepare(CpuId(0)) };
     // SAFETY: prepared for us just now.
     unsafe { cpu::adopt(cpu) };
@@ -453,7 +453,7 @@ unsafe extern "C" fn boot(device_tree: u64) -> ! {
             .unwrap_or_else(|error| refuse_spaces(error));
         route_interrupts(&system, state);
         state.kernel.boot(&system).unwrap_or_else(|error| refuse_objects(error));
-        // SAFETY: called once and alone; what lies behind the kernel's memory belongs to nobody yet.
+        // SAFETY: called once and alone; memory behind the kernel's has no owner yet.
         let engine = unsafe { engine::prepare(&system, &(layout.memory.end..board::MEMORY.end)) }
             .unwrap_or_else(|error| refuse_engine(error));
         #[cfg(not(start = "spin-table"))]
@@ -501,7 +501,7 @@ fn packed_system() -> System<'static> {
     let start = &raw const symbols::IMAGE_END;
     assert!(physical(start).is_multiple_of(PAGE), "the image is not padded to whole pages");
     // SAFETY: the boot tables map all memory, and the linker script leaves at least a page between the image
-    // and the kernel's memory; a header is plain words, valid whatever they are.
+    // and the kernel's memory; a header is plain words, valid with any values.
     let header = unsafe { &*start.cast::<Header>() };
     assert!(header.magic == fusee_abi::image::MAGIC, "no packed system behind the kernel");
     let room = (&raw const symbols::MEMORY_START as usize) - start as usize;
@@ -577,8 +577,8 @@ fn device_tree(address: u64) -> Option<&'static [u8]> {
         return None;
     }
     let start = direct::<u8>(address);
-    // SAFETY: the boot protocol says that x0 is a device tree; it lies in memory the kernel maps, behind what
-    // the image header says we use, so that nobody has written to it or will while we read.
+    // SAFETY: the boot protocol says that x0 is a device tree; it lies in memory the kernel maps, behind the part
+    // that the image header declares as ours, so that it has not been written and will not be while we read.
     let header = unsafe { slice::from_raw_parts(start, device_tree::HEADER) };
     let length = device_tree::length(header)?;
     if length as u64 > board::MEMORY.end - address {
@@ -622,7 +622,7 @@ fn route_interrupts(system: &System<'_>, state: &mut State) {
     }
 }
 
-// What runs once fills the room before the vectors, which begin at a multiple of 2 KiB.
+// Code that runs once fills the room before the vectors, which begin at a multiple of 2 KiB.
 // Text is made from errors here, at the edge, and without `Debug`: that would cost more code than all of boot.
 
 #[cold]

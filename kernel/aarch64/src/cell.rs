@@ -6,7 +6,7 @@ use core::cell::UnsafeCell;
 #[repr(transparent)]
 pub struct BootCell<T>(UnsafeCell<T>);
 
-// SAFETY: `set` demands that nobody else reads or writes meanwhile; all other access is by shared reference to
+// SAFETY: `set` demands that there is no other access meanwhile; all other access is by shared reference to
 // a `Sync` value.
 unsafe impl<T: Sync> Sync for BootCell<T> {}
 
@@ -29,7 +29,7 @@ impl<T> BootCell<T> {
     /// Only the boot CPU calls this, before it starts any other CPU and before it enters a task, and holds no
     /// reference from [`BootCell::get`] of this cell.
     pub unsafe fn set(&self, value: T) {
-        // SAFETY: nobody else is there to look: promised by our caller.
+        // SAFETY: there is no other reader: promised by our caller.
         unsafe { *self.0.get() = value };
     }
 
@@ -39,7 +39,7 @@ impl<T> BootCell<T> {
     /// As for [`BootCell::set`]; and the result is dropped before the next access to the cell.
     #[expect(clippy::mut_from_ref, reason = "that is what the cell is for; the caller promises to be alone")]
     pub unsafe fn change(&self) -> &mut T {
-        // SAFETY: nobody else is there to look: promised by our caller.
+        // SAFETY: there is no other reader: promised by our caller.
         unsafe { &mut *self.0.get() }
     }
 }

@@ -29,7 +29,7 @@ static RATE: BootCell<Rate> = BootCell::new(Rate { zero: 0, scale: 0 });
 pub unsafe fn start() {
     const SECOND: u64 = 1_000_000_000;
     let frequency = CNTFRQ_EL0.get();
-    // What is left out below a megahertz keeps the scale within what `divide_up` can divide by.
+    // Frequencies below a megahertz are left out, which keeps the scale within the range of `divide_up`.
     assert!(frequency >= 1_000_000, "CNTFRQ_EL0 says {frequency} Hz: the firmware has not set it");
     let scale = if frequency == SECOND { 0 } else { (SECOND << 32) / frequency };
     // SAFETY: we are alone: promised by our caller.
@@ -86,7 +86,7 @@ fn disarm() {
 }
 
 /// Sleeps for 20 microseconds, or until an interrupt, or not at all if this CPU has not entered service. By the
-/// physical timer, which nobody else uses; its interrupt is never taken.
+/// physical timer, which has no other user; its interrupt is never taken.
 #[cold]
 pub fn nap() {
     if !CNTV_CTL_EL0.is_set(CNTV_CTL_EL0::ENABLE) {
@@ -109,7 +109,7 @@ pub fn nap() {
     }
 }
 
-/// The smallest number of ticks whose time is not before `at`.
+/// The smallest number of ticks with a time that is not before `at`.
 #[cold]
 #[inline(never)]
 fn ticks_until(at: Instant, scale: u64) -> u64 {

@@ -1,4 +1,4 @@
-//! What belongs to one CPU: its kernel stack, and what it is doing.
+//! The data of one CPU: its kernel stack, and its state.
 
 use core::arch::asm;
 use core::cell::UnsafeCell;
@@ -14,10 +14,10 @@ use tock_registers::interfaces::{Readable, Writeable};
 use crate::frame::{self, Frame};
 use crate::trace::Timing;
 
-/// What a CPU is doing. At the top of its kernel stack; `TPIDR_EL1` points to it.
+/// The state of a CPU. At the top of its kernel stack; `TPIDR_EL1` points to it.
 #[repr(C, align(64))]
 pub struct Cpu {
-    /// Which CPU this is.
+    /// The number of the CPU.
     pub id: CpuId,
     /// The thread on this CPU.
     running: Option<ThreadId>,
@@ -59,7 +59,7 @@ const EMPTY: Area = Area {
 #[unsafe(export_name = "fusee_cpu_areas")]
 static AREAS: Areas = Areas(UnsafeCell::new([EMPTY; CPUS]));
 
-/// Tells the CPU `id` who it is, and returns where its data are, which is where its stack starts.
+/// Prepares the data of the CPU `id`, and returns their place, which is where its stack starts.
 ///
 /// # Panics
 /// There is no CPU `id`.
@@ -69,7 +69,7 @@ static AREAS: Areas = Areas(UnsafeCell::new([EMPTY; CPUS]));
 pub unsafe fn prepare(id: CpuId) -> NonNull<Cpu> {
     assert!(id.index() < CPUS);
     let area = AREAS.0.get().cast::<Area>().wrapping_add(id.index());
-    // SAFETY: inside the array by the assertion; nobody else uses it: promised by our caller.
+    // SAFETY: inside the array by the assertion; it has no other user: promised by our caller.
     let cpu = unsafe { &raw mut (*area).cpu };
     // SAFETY: as above; valid and aligned as part of a static.
     unsafe { (*cpu).id = id };
@@ -81,7 +81,7 @@ pub fn guards() -> impl Iterator<Item = u64> {
     (0..CPUS).map(|index| AREAS.0.get().cast::<Area>().wrapping_add(index) as u64)
 }
 
-/// Makes `cpu` what `TPIDR_EL1` points to on the calling CPU.
+/// Makes `TPIDR_EL1` of the calling CPU point to `cpu`.
 ///
 /// # Safety
 /// `cpu` is from [`prepare`] for the calling CPU.
@@ -89,7 +89,7 @@ pub unsafe fn adopt(cpu: NonNull<Cpu>) {
     TPIDR_EL1.set(cpu.as_ptr() as u64);
 }
 
-/// Which CPU is executing this.
+/// The CPU that executes this.
 pub fn current() -> CpuId {
     let cpu = TPIDR_EL1.get() as *const Cpu;
     if cpu.is_null() {
@@ -165,7 +165,7 @@ impl Cpu {
         // SAFETY: in bounds: one of the kernel's threads. The field is written only at boot.
         let translation = unsafe { (*frame).translation };
         // No look whether it is the current one: each thread has an address space of its own.
-        // SAFETY: `translation` names a level 1 table that boot code filled (`spaces::build`) and nobody frees,
+        // SAFETY: `translation` names a level 1 table that boot code filled (`spaces::build`) and that is never freed,
         // and an address-space number that no other table uses. The kernel itself is mapped through
         // TTBR1_EL1. No `isb`: the exception return that follows is one.
         unsafe { asm!("msr ttbr0_el1, {}", in(reg) translation, options(nostack, preserves_flags)) };

@@ -47,7 +47,7 @@ pub struct EngineCpu {
     pub cpu: usize,
     /// Its first instruction, a physical address.
     pub entry: u64,
-    /// What it is told, if whoever starts it tells anything.
+    /// The argument of the CPU, if it is started with one.
     #[cfg_attr(start = "spin-table", expect(dead_code, reason = "who waits at a table is told nothing"))]
     argument: u64,
 }
@@ -70,7 +70,7 @@ pub unsafe fn prepare(system: &System<'_>, free: &core::ops::Range<u64>) -> Resu
     if header.firmware_load < free.start || end > free.end {
         return Err(EngineError::BadFirmware);
     }
-    // SAFETY: in `free`, which the kernel maps and nobody uses: promised by our caller.
+    // SAFETY: in `free`, which the kernel maps and which has no user: promised by our caller.
     let load = unsafe { slice::from_raw_parts_mut(direct::<u8>(header.firmware_load), firmware.len()) };
     load.copy_from_slice(firmware);
     synchronise(header.firmware_load, firmware.len() as u64);
@@ -116,12 +116,12 @@ unsafe fn route_events(its: u64, cpu: usize) -> Result<(), EngineError> {
     let place = physical(&raw const *memory);
     let its = NonNull::new(direct(its)).ok_or(EngineError::Translation)?;
     let redistributor = NonNull::new(direct(redistributor)).ok_or(EngineError::Translation)?;
-    // SAFETY: the board has both there, mapped as `board::DEVICES`, and nobody has set them up. `place` is
+    // SAFETY: the board has both there, mapped as `board::DEVICES`, and they have not been set up. `place` is
     // where `memory` is.
     unsafe { its::route_events(its, redistributor, cpu, EVENTS, memory, place) }.map_err(|_| EngineError::Translation)
 }
 
-/// Whether devices are kicked by a call: where no page is to be had whose stores interrupt a CPU.
+/// Whether devices are kicked by a call: on boards without a page with stores that interrupt a CPU.
 pub const KICKS: bool = EngineId::EXISTS && board::ITS.is_none();
 
 /// Lets the CPU of engines look at its devices.
@@ -137,7 +137,7 @@ pub fn rouse() {
     }
 }
 
-/// The number of what stands for the CPU of engines, or zero, which is nobody's; and how that CPU is reached.
+/// The number of the notification that stands for the CPU of engines, or zero, which is none's; and how that CPU is reached.
 static KICKED: BootCell<(u16, Target)> = BootCell::new((0, Target::NONE));
 
 /// Interrupts the CPU of engines, if `notification` stands for it.

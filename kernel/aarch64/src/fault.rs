@@ -1,4 +1,4 @@
-//! What a synchronous exception from EL0 means: from the syndrome register to the kernel's typed fault.
+//! The meaning of a synchronous exception from EL0: from the syndrome register to the kernel's typed fault.
 //!
 //! Source: Arm ARM (DDI 0487) D24.2.40, ESR_EL1.
 

@@ -49,9 +49,9 @@ impl Frame {
     };
 }
 
-/// The frames of all threads. Who may touch which is settled outside: see [`of`].
+/// The frames of all threads. Rules outside of this file settle the access to each: see [`of`].
 ///
-/// Thread ids count from one, and so does this array: its first frame is nobody's, and spares each access a
+/// Thread ids count from one, and so does this array: its first frame has no thread, and spares each access a
 /// subtraction.
 struct Frames(UnsafeCell<[Frame; THREADS + 1]>);
 
@@ -70,7 +70,7 @@ pub fn of(thread: ThreadId) -> *mut Frame {
     FRAMES.0.get().cast::<Frame>().wrapping_add(usize::from(thread.number()))
 }
 
-/// Sets the registers of `thread` as they are at its first instruction. What an earlier life of it had in others is gone.
+/// Sets the registers of `thread` as they are at its first instruction. Values of an earlier life in the other registers are gone.
 ///
 /// # Safety
 /// The caller may use the frame: see [`of`].

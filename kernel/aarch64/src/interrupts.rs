@@ -20,7 +20,7 @@ pub const KICK: u32 = 0;
 pub const SHUTDOWN: u32 = 1;
 /// The CPU's own timer.
 pub const TIMER: u32 = board::TIMER_INTERRUPT;
-/// What each CPU of the kernel takes, besides device lines.
+/// The interrupts that each CPU of the kernel takes, besides device lines.
 pub const PRIVATE: [u32; 3] = [KICK, SHUTDOWN, TIMER];
 
 /// The kernel's interrupt for each line.

@@ -38,7 +38,7 @@ impl<T> TicketLock<T> {
         let before: u32;
         let difference: u32;
         // SAFETY: `tickets` is an aligned word of a live object, changed only by this file's instructions. The
-        // exclusive pair makes each ticket unique; the load acquires what `Guard::drop` released. Without a
+        // exclusive pair makes each ticket unique; the load acquires the stores that `Guard::drop` released. Without a
         // bound, as the architecture promises progress to such a loop.
         unsafe {
             asm!(
@@ -90,7 +90,7 @@ impl<T> TicketLock<T> {
 /// Looks at the lock, some five instructions each, before a waiting CPU naps.
 const PATIENCE: u32 = 10_000;
 
-/// A place in the queue for the lock. Whoever drops it stops the queue for ever.
+/// A place in the queue for the lock. A dropped place stops the queue for ever.
 #[must_use]
 pub struct Ticket<'a, T> {
     lock: &'a TicketLock<T>,
@@ -128,7 +128,7 @@ impl<T> Deref for Guard<'_, T> {
 
     #[inline(always)]
     fn deref(&self) -> &T {
-        // SAFETY: our ticket is served until we are dropped, and tickets are unique among waiters: nobody else
+        // SAFETY: our ticket is served until we are dropped, and tickets are unique among waiters: no other CPU
         // has a guard.
         unsafe { &*self.lock.value.get() }
     }
@@ -146,8 +146,8 @@ impl<T> Drop for Guard<'_, T> {
     #[inline(always)]
     fn drop(&mut self) {
         // SAFETY: the lower half of `tickets`, which only the holder of the lock stores to: us. An exclusive
-        // store of the whole word by a CPU that queues meanwhile fails and is tried again. Releases what was
-        // done under the lock to the next `queue` or `serving` that sees it.
+        // store of the whole word by a CPU that queues meanwhile fails and is tried again. Releases the stores
+        // under the lock to the next `queue` or `serving` that sees it.
         unsafe {
             asm!(
                 "stlrh {next:w}, [{tickets}]",

@@ -23,7 +23,7 @@ use crate::{clock, engine, fault, frame, interrupts, trace};
 pub struct Doorbell {
     /// The page's slot.
     pub leaf: Leaf,
-    /// What makes all CPUs forget the page.
+    /// The operand that makes all CPUs forget the page.
     pub invalidation: u64,
     /// How many commands the task has submitted: the first word of the page.
     pub submitted: NonNull<u32>,
@@ -31,7 +31,7 @@ pub struct Doorbell {
     pub progress: NonNull<u64>,
     /// The page's descriptor, valid.
     pub mapped: u64,
-    /// The same, of the memory that takes its place when the lock is taken away.
+    /// The descriptor of the memory that takes its place when the lock is taken away.
     pub replaced: u64,
     /// The word of that memory by which the task knows it.
     pub lost: NonNull<u32>,
@@ -52,7 +52,7 @@ pub struct Gate {
 // SAFETY: the words are memory for ever. All accesses are volatile and under the kernel's lock; counts are only read.
 unsafe impl Send for Gate {}
 
-/// The words of a user of an engine whose device decides.
+/// The words of a user of an engine with a device that decides.
 #[derive(Clone, Copy)]
 pub struct Keyed {
     /// The key of its job.
@@ -67,11 +67,11 @@ unsafe impl Send for Keyed {}
 /// The doorbell of a client that stores to it when a server lets it.
 #[derive(Clone, Copy)]
 pub struct Shared {
-    /// Whose doorbell it is.
+    /// The engine of the doorbell.
     pub engine: EngineId,
     /// The page's slot.
     pub leaf: Leaf,
-    /// What makes all CPUs forget the page.
+    /// The operand that makes all CPUs forget the page.
     pub invalidation: u64,
     /// The page's descriptor, valid, to be read.
     pub mapped: u64,
@@ -79,12 +79,12 @@ pub struct Shared {
     pub shadow: u64,
 }
 
-/// What `Machine` needs to know, filled at boot.
+/// The data of `Machine`, filled at boot.
 pub struct Board {
     doorbells: [Option<Doorbell>; ENGINE_USERS],
     /// Of engines that clients without a lock have meanwhile.
     gates: [Option<Gate>; ENGINES],
-    /// Of users of engines whose device decides.
+    /// The words of users of engines with devices that decide.
     keyed: [Option<Keyed>; KEYED],
     /// Of clients that a server decides on.
     shared: [Option<Shared>; MEMBERS],
@@ -280,7 +280,7 @@ impl Machine for Board {
     #[inline]
     fn engine_is_idle(&mut self, user: EngineUserId) -> bool {
         let Some(doorbell) = self.doorbell(user) else { return true };
-        // What the task stored last comes before what the device is asked: it stores its word and reads the task's again.
+        // The last store of the task comes before the question to the device, which stores its word and reads the task's again.
         translation::settle();
         // SAFETY: a word of memory the kernel maps, aligned: `spaces::build` checked both. Volatile: the
         // device writes it.

@@ -1,6 +1,6 @@
 //! Fusee for AArch64: the bootable kernel.
 //!
-//! `kernel/core` decides; this crate carries decisions out. It owns what a pure state machine cannot have:
+//! `kernel/core` decides; this crate carries decisions out. It owns the parts that a pure state machine cannot have:
 //! exception vectors and register frames ([`vectors`], [`frame`]), translation ([`translation`]), the one
 //! lock around the kernel ([`lock`]), time ([`clock`]), interrupts ([`interrupts`]), the start of this and
 //! the other CPUs ([`boot`], [`smp`]), and the trace in memory ([`trace`]).
@@ -18,7 +18,7 @@
 //! 1. While a CPU runs at EL0, its `SP_EL1` points to the frame of the thread it runs, and `TPIDR_EL1` to its
 //!    [`cpu::Cpu`]. No exception is ever taken from EL1, except fatal ones.
 //! 2. A frame is touched only by the CPU its thread is `on`, or under the lock if it is `off`.
-//! 3. No memory is writable and executable, for the kernel or for a task. What a task may touch, no other
+//! 3. No memory is writable and executable, for the kernel or for a task. Memory that a task may touch, no other
 //!    task and no kernel path needs to trust.
 //! 4. Only boot code allocates, and only from fixed pools.
 //!

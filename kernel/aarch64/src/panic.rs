@@ -1,4 +1,4 @@
-//! When the kernel itself is wrong: say what is known on the serial line, and end the run with code 101.
+//! Faults of the kernel itself: prints the known facts on the serial line, and ends the run with code 101.
 
 use core::arch::asm;
 use core::cell::UnsafeCell;
@@ -26,7 +26,7 @@ pub const PANIC: u32 = 101;
 /// How the firmware is called; known once boot has read the device tree.
 pub static CONDUIT: BootCell<Option<Conduit>> = BootCell::new(None);
 
-/// The flags of the packed system, once it was read: what is to happen now.
+/// The flags of the packed system, once it was read: they select the next step.
 pub static FLAGS: BootCell<u32> = BootCell::new(0);
 
 /// Set by the first CPU that stops, so that only one speaks, and once.
@@ -76,7 +76,7 @@ impl fmt::Display for Plain {
 fn panic(information: &PanicInfo<'_>) -> ! {
     if first() {
         keep_place();
-        // A console that fails leaves nobody to tell.
+        // A failure of the console cannot be reported.
         let _ = complain(&mut console(), information);
     }
     end()
@@ -101,7 +101,7 @@ fn keep_place() {
     }
 }
 
-// Numbers are printed as 64 bits, whatever they are: each width has code of its own.
+// Numbers of any width are printed as 64 bits: each width has code of its own.
 
 fn complain(console: &mut Console, information: &PanicInfo<'_>) -> fmt::Result {
     write!(console, "\nkernel panic on CPU {}: ", u64::from(cpu::current().0))?;
@@ -140,7 +140,7 @@ fn report(console: &mut Console, vector: u64, registers: &Registers) -> fmt::Res
     Ok(())
 }
 
-/// What follows a panic, by the manifest.
+/// The end after a panic, by the manifest.
 fn end() -> ! {
     let flags = *FLAGS.get();
     if flags & FLAG_PANIC_RESET != 0 {

@@ -1,4 +1,4 @@
-//! The other CPUs: how they start, and what every CPU does before it enters service.
+//! The other CPUs: how they start, and the steps of every CPU before it enters service.
 
 use core::ptr::NonNull;
 
@@ -65,12 +65,12 @@ pub fn enter(id: CpuId, _lock: &mut State) {
     clock::enter();
 }
 
-/// What a CPU needs before it may run the kernel with the kernel's own tables.
+/// The settings that a CPU needs before it may run the kernel with the kernel's own tables.
 pub fn harden() {
     vectors::install();
     // Floating point traps, at EL1 too: the kernel has none.
     CPACR_EL1.set(0);
-    // Whatever is writable is not executable, whatever a table says.
+    // Writable memory is not executable, with any table.
     SCTLR_EL1.modify(SCTLR_EL1::WXN::Enable);
     barrier::isb(barrier::SY);
 }
@@ -100,7 +100,7 @@ pub unsafe fn start(conduit: Conduit, id: CpuId) {
 /// The first Rust code of another CPU: translation on, the kernel's tables, its own stack.
 ///
 /// # Safety
-/// Called once per CPU by boot code, with what [`start`] gave to the firmware.
+/// Called once per CPU by boot code, with the argument that [`start`] gave to the firmware.
 #[unsafe(export_name = "fusee_secondary_main")]
 unsafe extern "C" fn secondary_main(cpu: NonNull<Cpu>) -> ! {
     // SAFETY: `cpu` is from `prepare` for this CPU: `start` made the call.

@@ -18,7 +18,7 @@ use crate::translation::{
 };
 use crate::{streams, trace};
 
-/// What is wrong with the packed system, and which record.
+/// The fault of the packed system, and its record.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum SpaceError {
     /// More tasks than the kernel has threads.
@@ -51,7 +51,7 @@ const fn number(task: usize) -> u64 {
 /// Builds and fills the address spaces of all tasks, and points their frames to them.
 ///
 /// # Errors
-/// [`SpaceError`] for what the packed system should not ask for.
+/// [`SpaceError`] for a forbidden request of the packed system.
 ///
 /// # Safety
 /// - Only the boot CPU runs; no frame and no `Board` is in use.
@@ -70,7 +70,7 @@ pub unsafe fn build(
         let space = Space::new(pool).map_err(|_| SpaceError::OutOfTables)?;
         let Some(thread) = ThreadId::new(index) else { return Err(SpaceError::TooManyTasks) };
         let frame = frame::of(thread);
-        // SAFETY: in bounds by the test above; nobody else uses any frame yet: promised by our caller.
+        // SAFETY: in bounds by the test above; no frame has a user yet: promised by our caller.
         unsafe { (*frame).translation = number(index) << 48 | space.base() };
         // SAFETY: as above.
         unsafe { frame::begin(thread, task.entry, task.stack_top, task.environment) };
@@ -107,8 +107,8 @@ pub unsafe fn build(
             if !inside(&to, &board::MEMORY) {
                 return Err(SpaceError::Forbidden(index));
             }
-            // SAFETY: `to` is memory the kernel maps, outside its own and the image: the tests above. Nobody
-            // else runs, and what it held is of no value: promised by our caller.
+            // SAFETY: `to` is memory the kernel maps, outside its own and the image: the tests above. No other code
+            // runs, and its contents are of no value: promised by our caller.
             unsafe { fill(system, mapping, &to) }.ok_or(SpaceError::BadSource(index))?;
         }
         if mapping.flags & (mapping::EXECUTE | mapping::UNCACHED) != 0 && inside(&to, &board::MEMORY) {
@@ -155,8 +155,8 @@ pub unsafe fn build(
         let space = space_of(system, user.task).ok_or(SpaceError::BadUser(index))?;
         let Some(leaf) = space.leaf(user.address) else { continue };
         let (submitted, progress) = probe(user).ok_or(SpaceError::BadProbe(index))?;
-        // Each task with doorbells has one page that takes their place when their locks are taken away; its own, since what one task
-        // leaves there, another would read.
+        // Each task with doorbells has one page that takes their place when their locks are taken away; its own, since another task
+        // would read the words that one task leaves there.
         let earlier = system.engine_users().iter().take(index).position(|other| other.task == user.task);
         let replacement = match earlier.and_then(EngineUserId::new).and_then(|earlier| board.replacement(earlier)) {
             Some(page) => page,
@@ -219,7 +219,7 @@ fn build_shared(system: &System<'_>, board: &mut Board) -> Result<(), SpaceError
     Ok(())
 }
 
-/// Finds the words of users of engines whose device decides.
+/// Finds the words of users of engines with devices that decide.
 #[inline(never)]
 fn build_keyed(system: &System<'_>, board: &mut Board) -> Result<(), SpaceError> {
     for (index, user) in system.engine_users().iter().enumerate().filter(|(_, user)| user.key != 0) {
@@ -286,7 +286,7 @@ fn target(system: &System<'_>, image: u64, mapping: &Mapping) -> Option<Range<u6
 /// Copies the initial bytes of `mapping` to `to`, and zeroes the rest.
 ///
 /// # Safety
-/// `to` is memory the kernel maps, and nobody uses it.
+/// `to` is memory the kernel maps, without a user.
 unsafe fn fill(system: &System<'_>, mapping: &Mapping, to: &Range<u64>) -> Option<()> {
     let start = usize::try_from(mapping.source_offset).ok()?;
     let length = usize::try_from(mapping.source_bytes).ok()?;
@@ -309,7 +309,7 @@ fn word<T>(address: u64) -> Option<NonNull<T>> {
     bytes(address, size_of::<T>() as u64).map(NonNull::cast)
 }
 
-/// The same of `bytes` bytes that lie at a multiple of as many.
+/// Finds `bytes` bytes, as above, that lie at a multiple of as many.
 #[cfg_attr(feature = "sharing", inline(never))]
 fn bytes(address: u64, bytes: u64) -> Option<NonNull<u8>> {
     let range = address..address.checked_add(bytes)?;

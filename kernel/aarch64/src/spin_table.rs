@@ -3,7 +3,7 @@
 //!
 //! The CPU of engines goes to its firmware, which knows where its description is.
 //!
-//! CPUs that nobody uses are fetched, too, and wait for interrupts for ever: at the table they would look for ever.
+//! CPUs that are not used are fetched, too, and wait for interrupts for ever: at the table they would look for ever.
 
 use core::arch::{asm, global_asm};
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -36,7 +36,7 @@ fusee_table_park:
 "#
 );
 
-/// What each CPU of the board finds in `x0`.
+/// The argument of each CPU of the board in `x0`.
 #[unsafe(export_name = "fusee_table_arguments")]
 static ARGUMENTS: [AtomicU64; board::CPUS] = [const { AtomicU64::new(0) }; board::CPUS];
 
@@ -56,7 +56,7 @@ pub unsafe fn start(cpus: usize, engine: Option<EngineCpu>) {
         // SAFETY: the CPU has not started: promised by our caller.
         let cpu = unsafe { cpu::prepare(CpuId(id as u8)) };
         let argument = &ARGUMENTS[smp::on_board(id)];
-        // Relaxed: what orders it is the barrier of `reach_memory`.
+        // Relaxed: the barrier of `reach_memory` orders it.
         argument.store(cpu.as_ptr() as u64, Ordering::Relaxed);
         reach_memory(argument.as_ptr());
     }
@@ -68,7 +68,7 @@ pub unsafe fn start(cpus: usize, engine: Option<EngineCpu>) {
             _ => physical(&raw const PARK),
         };
         let slot = direct::<u64>(table + 8 * place as u64);
-        // SAFETY: the board's file says that the table is there, in memory that the kernel maps and nobody else is given.
+        // SAFETY: the board's file says that the table is there, in memory that the kernel maps and that is given to no task.
         unsafe { slot.write_volatile(entry) };
         reach_memory(slot);
     }
@@ -76,7 +76,7 @@ pub unsafe fn start(cpus: usize, engine: Option<EngineCpu>) {
     unsafe { asm!("sev", options(nomem, nostack, preserves_flags)) };
 }
 
-/// Makes a store visible to CPUs whose caches are off.
+/// Makes a store visible to CPUs with caches off.
 fn reach_memory<T>(place: *mut T) {
     // SAFETY: cleaning a line of memory that we own changes nothing that anybody reads through a cache.
     unsafe { asm!("dc cvac, {}", "dsb sy", in(reg) place, options(nostack, preserves_flags)) };

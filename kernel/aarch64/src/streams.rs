@@ -1,8 +1,8 @@
 //! Devices behind an SMMU: each reaches the memory that the manifest gives it, while its driver lives and lets it.
 //!
 //! Their tables are made at boot, by the code that makes those of tasks, and never change. A stream is opened and shut by one store and two commands, so in constant
-//! time: by its driver, which resets its device first, and by the driver's end. What they are refused, the DMA faults, the SMMU writes to a page of a task that reads it; the kernel only says how
-//! far that has come.
+//! time: by its driver, which resets its device first, and by the driver's end. The SMMU writes refused accesses, the DMA faults, to a page of a task
+//! that reads it; the kernel only says how far that has come.
 
 use core::cell::UnsafeCell;
 use core::ptr::NonNull;
@@ -43,7 +43,7 @@ impl Streams {
     pub const EMPTY: Streams = Streams { smmu: None, devices: [None; STREAMS_MAX], faults: None };
 
     /// Whether the device with these registers is to reach its memory, if `thread` is its driver; or how many faults there are up to now, if `region` is where they stand, and
-    /// what lies before record `value` has been read.
+    /// the records before record `value` have been read.
     #[inline(never)]
     pub fn set(&mut self, thread: ThreadId, region: RegionId, value: u64) -> Option<u64> {
         let smmu = self.smmu.as_mut()?;
@@ -114,8 +114,8 @@ unsafe fn begin(
     let at = physical(MEMORY.0.get());
     // SAFETY: the only reference to it: called once.
     let memory = unsafe { &mut *MEMORY.0.get() };
-    // SAFETY: the board's file says what is at `base`, and the kernel maps its devices; `at` and `nothing` are what they are called. Faults go to memory of tasks: promised
-    // by our caller.
+    // SAFETY: the board's file describes the device at `base`, and the kernel maps its devices; `at` and `nothing` are as named. Faults go to memory
+    // of tasks: promised by our caller.
     let mut smmu = unsafe { Smmu::start(base, memory, at, nothing, MEMORY_TYPES, faults)? };
     for ((stream, space), place) in system.streams().iter().zip(spaces).zip(&mut streams.devices) {
         let tasks = system.tasks().len();

@@ -17,7 +17,7 @@ use fusee_kernel_core::limits::CPUS;
 use crate::clock;
 use crate::translation::physical;
 
-/// What this kernel keeps.
+/// The level of this kernel's trace.
 pub const LEVEL: Level = if cfg!(feature = "full") {
     Level::Full
 } else if cfg!(feature = "schedule") {
@@ -47,7 +47,7 @@ struct Rings(UnsafeCell<[Ring; COUNT]>);
 // lock.
 unsafe impl Sync for Rings {}
 
-/// Not zeroed at boot: it is large, and headers say what is valid.
+/// Not zeroed at boot: it is large, and headers say which records are valid.
 #[unsafe(export_name = "FUSEE_TRACE")]
 #[unsafe(link_section = ".noinit")]
 static RINGS: Rings = Rings(UnsafeCell::new(
@@ -78,7 +78,7 @@ pub fn rings() -> Range<u64> {
 pub unsafe fn start() {
     for ring in (0..CPUS).filter_map(ring) {
         let header = RingHeader { magic: RING_MAGIC, written: 0, capacity: RING_RECORDS as u64 };
-        // SAFETY: inside the static array; nobody else uses it: promised by our caller.
+        // SAFETY: inside the static array; it has no other user: promised by our caller.
         unsafe { (*ring).header = MaybeUninit::new(header) };
     }
 }
@@ -99,16 +99,16 @@ pub unsafe fn write(record: Record) {
     let header = unsafe { ring.header.assume_init_mut() };
     let written = header.written;
     ring.records[written as usize % RING_RECORDS] = MaybeUninit::new(record);
-    // SAFETY: aligned, and ours to write while we hold the lock (promised); whoever else reads it does so atomically. Release: a task that
+    // SAFETY: aligned, and ours to write while we hold the lock (promised); all other readers read it atomically. Release: a task that
     // may read the rings sees the record, once it sees that there is one more.
     unsafe { AtomicU64::from_ptr(&raw mut header.written) }.store(written + 1, Ordering::Release);
 }
 
 //--- Traps
 
-/// What is known of the trap that a CPU handles, for levels that keep traps: for others this is nothing, and takes no time.
+/// The known facts about the trap that a CPU handles, for levels that keep traps: for others this is nothing, and takes no time.
 pub struct Timing {
-    /// What trapped: `job` of [`Event::Trap`].
+    /// The cause of the trap: `job` of [`Event::Trap`].
     what: u32,
     /// When it came, nanoseconds.
     begun: u64,
@@ -129,7 +129,7 @@ impl Timing {
         }
     }
 
-    /// It has the lock.
+    /// The trap has the lock.
     #[inline(always)]
     pub fn lock(&mut self) {
         if LEVEL.keeps_traps() {
@@ -137,7 +137,7 @@ impl Timing {
         }
     }
 
-    /// It ends, but for this: what `keep` is given is its record. Under the lock.
+    /// The trap ends, but for this: `keep` is given its record. Under the lock.
     #[inline(always)]
     pub fn end(&self, cpu: CpuId, thread: Option<ThreadId>, keep: impl FnOnce(Record)) {
         if LEVEL.keeps_traps() {

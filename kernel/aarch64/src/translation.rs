@@ -26,7 +26,7 @@ pub const OFFSET: u64 = 0xffff_ff80_0000_0000;
 /// Bytes of a page.
 pub const PAGE: u64 = 4096;
 const BLOCK: u64 = 2 * 1024 * 1024;
-/// Bytes of a window: what a last-level table maps.
+/// Bytes of a window: the range of a last-level table.
 pub const WINDOW: u64 = BLOCK;
 /// Windows behind one second-level table.
 pub const WINDOWS: u64 = ENTRIES as u64;
@@ -59,7 +59,7 @@ const UNCACHED: u64 = 2 << 2;
 /// Device-nGnRnE; normal, write back; normal, not cached.
 pub const MEMORY_TYPES: u64 = 0x44_ff_00;
 
-/// What is behind a page of a task.
+/// The memory behind a page of a task.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Behind {
     /// Memory.
@@ -70,7 +70,7 @@ pub enum Behind {
     Device,
 }
 
-/// What may be done with a page.
+/// The permitted accesses to a page.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Access {
     /// The kernel executes it.
@@ -87,7 +87,7 @@ pub enum Access {
         write: bool,
         /// May execute it; never together with `write`.
         execute: bool,
-        /// What it is.
+        /// The memory behind the page.
         behind: Behind,
     },
 }
@@ -192,7 +192,7 @@ fn load(slot: NonNull<u64>) -> u64 {
 
 #[inline]
 fn store(slot: NonNull<u64>, descriptor: u64) {
-    // SAFETY: as in `load`; what the store makes reachable is checked by `Space::map`, or was by then.
+    // SAFETY: as in `load`; the memory that the store makes reachable is checked by `Space::map`, or was by then.
     unsafe { slot.write_volatile(descriptor) };
 }
 
@@ -265,7 +265,7 @@ impl Space {
         Ok(Self { root: pool.allocate()? })
     }
 
-    /// The address space whose [`Space::base`] is in `base`, which may hold an address-space number, too.
+    /// The address space with its [`Space::base`] in `base`, which may hold an address-space number, too.
     ///
     /// # Safety
     /// There is such an address space.
@@ -387,14 +387,14 @@ impl Space {
         if descriptor & (VALID | EL0 | EL0_NO_EXECUTE) != VALID | EL0 || !address.is_multiple_of(4) {
             return None;
         }
-        // SAFETY: what a task may execute is memory that the kernel maps (`Space::map` refuses all else), the address is in the page and aligned. Nobody
-        // writes there: no leaf is writable and executable.
+        // SAFETY: memory that a task may execute is memory that the kernel maps (`Space::map` refuses all else), the address is in the page and
+        // aligned. It is not written: no leaf is writable and executable.
         Some(unsafe { direct::<u32>(page_of(descriptor) | (address % PAGE)).read_volatile() })
     }
 
     /// Makes all addresses below `entries` GiB invalid for good. [`forget_space`] must follow.
     ///
-    /// A CPU may have this space's base loaded still, and walk its tables: they stay what they are behind the entries of
+    /// A CPU may have this space's base loaded still, and walk its tables: they do not change behind the entries of
     /// the first one, which it finds invalid.
     #[inline]
     pub fn close(self, entries: u64) {
@@ -440,7 +440,7 @@ impl Space {
 #[derive(Clone, Copy, Eq, PartialEq)]
 pub struct Leaf(NonNull<u64>);
 
-// SAFETY: a leaf names a word of a table, which lives for ever; who may change it is settled by the kernel's
+// SAFETY: a leaf names a word of a table, which lives for ever; the right to change it is settled by the kernel's
 // lock, under which `Machine` is called.
 unsafe impl Send for Leaf {}
 
@@ -450,7 +450,7 @@ impl Leaf {
         load(self.0) & VALID != 0
     }
 
-    /// Whether `descriptor` is what is there.
+    /// Whether `descriptor` is in the entry.
     #[cfg(feature = "check")]
     pub fn is(self, descriptor: u64) -> bool {
         load(self.0) == descriptor
@@ -504,7 +504,7 @@ pub struct Window(NonNull<u64>);
 impl Window {
     /// The entries of the place's windows.
     ///
-    /// `count` must be what boot has found them to be: `spaces::build` computes it so that they end with their table, and
+    /// `count` must be the number that boot has found: `spaces::build` computes it so that they end with their table, and
     /// looks at each with [`Window::is_provided`].
     #[inline]
     fn entries(self, count: u64) -> impl Iterator<Item = NonNull<u64>> {
@@ -523,7 +523,7 @@ impl Window {
         load(self.0) & VALID != 0
     }
 
-    /// What is mapped there, if anything is: whether it is scratch memory, and whether it may be stored to.
+    /// The mapping there, if there is one: whether it is scratch memory, and whether it may be stored to.
     #[cfg(feature = "check")]
     pub fn shown(self) -> Option<(bool, bool)> {
         let entry = load(self.0);
@@ -568,7 +568,7 @@ pub const fn invalidation(number: u64, address: u64) -> u64 {
     number << 48 | address >> 12 & 0xfff_ffff_ffff
 }
 
-/// Makes every CPU forget a page whose leaf was just made invalid. Complete only after [`wait`].
+/// Makes every CPU forget a page with a leaf that was just made invalid. Complete only after [`wait`].
 #[inline]
 pub fn withdraw(invalidation: u64) {
     // SAFETY: forgetting a translation is always allowed: it would be found again in the tables.
@@ -583,7 +583,7 @@ pub fn forget_space(number: u64) {
     unsafe { asm!("tlbi aside1is, {}", in(reg) number << 48, options(nostack, preserves_flags)) };
 }
 
-/// Waits until all CPUs have forgotten what was withdrawn, and all accesses made through it are complete.
+/// Waits until all CPUs have forgotten withdrawn pages, and all accesses made through them are complete.
 #[inline]
 pub fn wait() {
     // SAFETY: a barrier changes no state.

@@ -16,7 +16,7 @@ use crate::lock::{Guard, Ticket, TicketLock};
 use crate::machine::Board;
 use crate::{clock, fault};
 
-/// What the lock protects: the kernel, and its door to the hardware.
+/// The data that the lock protects: the kernel, and its door to the hardware.
 pub struct State {
     pub kernel: Kernel,
     pub board: Board,
@@ -79,7 +79,7 @@ fn go_to(cpu: &mut Cpu, mut guard: Guard<'_, State>, thread: ThreadId) -> *mut F
 }
 
 /// `svc` that has to wait for the lock. The caller pays for that, as for all of its call. It takes the slow path, which can do
-/// everything: the fast ones are not compiled a second time for what is rare.
+/// everything: the fast ones are not compiled a second time for rare cases.
 #[cold]
 #[inline(never)]
 fn late_syscall(cpu: &mut Cpu, ticket: Ticket<'_, State>) -> *mut Frame {
@@ -137,7 +137,7 @@ extern "C" fn float(cpu: &mut Cpu) {
     cpu.take_float();
 }
 
-/// Looks at what the interrupt controller has, and handles it. `IDLE`: there is no thread on this CPU.
+/// Fetches the interrupt that the controller has, and handles it. `IDLE`: there is no thread on this CPU.
 #[inline(always)]
 fn take_interrupt<const IDLE: bool>(cpu: &mut Cpu) -> Next {
     let at = Some(clock::now());
@@ -185,7 +185,7 @@ fn kicked(cpu: &mut Cpu, at: Option<Instant>) -> Next {
     finish(cpu, guard, outcome)
 }
 
-/// The same, with the lock already held.
+/// One trap through the kernel, with the lock already held.
 #[inline(always)]
 fn decide<const IDLE: bool>(cpu: &mut Cpu, mut guard: Guard<'_, State>, trap: Trap, at: Option<Instant>) -> Next {
     let state = &mut *guard;
@@ -193,7 +193,7 @@ fn decide<const IDLE: bool>(cpu: &mut Cpu, mut guard: Guard<'_, State>, trap: Tr
     finish(cpu, guard, outcome)
 }
 
-/// The end of a trap: under the lock what others may see, and then the rest.
+/// The end of a trap: under the lock the effects that others may see, and then the rest.
 #[inline(always)]
 fn finish(cpu: &mut Cpu, mut guard: Guard<'_, State>, outcome: Outcome) -> Next {
     check(&guard);
@@ -206,7 +206,7 @@ fn finish(cpu: &mut Cpu, mut guard: Guard<'_, State>, outcome: Outcome) -> Next 
     apply(cpu, outcome, same)
 }
 
-/// The kernel's invariants, and what tasks and devices reach, in builds that check themselves.
+/// The kernel's invariants, and the reach of tasks and devices, in builds that check themselves.
 #[cfg(feature = "check")]
 fn check(state: &State) {
     if let Err(which) = state.kernel.check().and_then(|()| state.kernel.check_reach(&state.board)) {
@@ -219,7 +219,7 @@ fn check(state: &State) {
 #[inline(always)]
 fn check(_: &State) {}
 
-/// Carries out an outcome whose thread is recorded as on this CPU. Outside the lock: all of it is this CPU's
+/// Carries out an outcome with a thread that is recorded as on this CPU. Outside the lock: all of it is this CPU's
 /// own, or a hint to others.
 #[inline(always)]
 fn apply(cpu: &mut Cpu, outcome: Outcome, same: bool) -> Next {

@@ -2,7 +2,7 @@
 //!
 //! From EL0: `SP_EL1` is the frame, so each register is stored once, where it belongs, with no scratch
 //! register and no stack in between: 25 instructions until the kernel stack is in place, 25 to go to another
-//! thread, 17 to go back to the same one, whose x20 to x29 the handler, like any function, has preserved.
+//! thread, 17 to go back to the same one, with its x20 to x29, which the handler, like any function, has preserved.
 //! From EL1 nothing is expected: print and stop, on a stack of its own, for the kernel's may be the reason.
 
 use core::arch::{asm, global_asm};
@@ -56,7 +56,7 @@ global_asm!(
     mov     sp, x0
     .endm
 
-    // An exception nobody expects, number `vector` of the table.
+    // An unexpected exception, number `vector` of the table.
     .macro  unexpected vector
     .balign 128
     msr     tpidrro_el0, x0
@@ -162,7 +162,7 @@ fusee_resume:
     ldp     x28, x29, [sp, #224]
     eret
 
-    // Saves what there is and says so. x0 is the vector's number, TPIDRRO_EL0 was x0.
+    // Saves the registers and reports them. x0 is the vector's number, TPIDRRO_EL0 was x0.
 fusee_unexpected:
     msr     tpidr_el0, x1
     adrp    x1, fusee_last_registers

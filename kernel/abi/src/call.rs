@@ -9,9 +9,9 @@
 //! A message may carry one handle: `x11` is the handle given, `x12` the mask of the rights that the receiver's copy
 //! keeps. `call_with` and `send` look at them (`x11` zero: none), a reply if its token has bit [`CARRIES`] set. A server
 //! learns of a handle by the same bit of `x1`, and finds it in `x11`; in the result of `call_with`, `x11` is the handle
-//! that came with the reply, or zero. Nobody else is given any.
+//! that came with the reply, or zero. No other task is given any.
 //!
-//! If `x11` of a `call_with` is a region, it is lent until the call ends, and `x12` the mask of what the server may do with
+//! If `x11` of a `call_with` is a region, it is lent until the call ends, and `x12` the mask of the server's rights to
 //! it. The server learns of it by bit [`LENT`] of `x1`, and finds its own handle to the region in `x11`; it may store to it
 //! if [`WRITABLE`] is set as well.
 
@@ -35,7 +35,7 @@ pub const CARRIES: u64 = 1 << 63;
 pub const LENT: u64 = 1 << 62;
 /// Set together with [`LENT`]: the region may be written.
 pub const WRITABLE: u64 = 1 << 61;
-/// Set in `x1` of a request received: it is a store to a doorbell, of the client whose number the other bits are; the first word is what is to
+/// Set in `x1` of a request received: it is a store to a doorbell, of the client with the number in the other bits; the first word is the value to
 /// be stored. The first word of the reply is [`GO_ON`] or [`AGAIN`].
 pub const STORED: u64 = 1 << 60;
 /// Answer to a store: it is done, the client goes on behind it.
@@ -53,7 +53,7 @@ pub const NEVER: u64 = u64::MAX;
 pub enum Call {
     /// `call(endpoint, _, words, deadline)`: sends a request, donates, waits for the reply.
     Call = 0,
-    /// `reply_receive(endpoint, _, words, deadline, token)`: answers `token` (zero: nobody), then receives.
+    /// `reply_receive(endpoint, _, words, deadline, token)`: answers `token` (zero: none), then receives.
     ReplyReceive = 1,
     /// `send(endpoint, _, words, deadline, handle, mask)`: a request without donation; refused if the server has no
     /// budget of its own.
@@ -95,7 +95,7 @@ pub enum Call {
     Map = 16,
     /// `unmap(region)`.
     Unmap = 17,
-    /// `dma(region, value)`: of registers of a device whose addresses are translated: with one, the device reaches the memory that the manifest gives it,
+    /// `dma(region, value)`: of registers of a device with translated addresses: with one, the device reaches the memory that the manifest gives it,
     /// with zero none, as at boot and from its driver's end on. Of the page of DMA faults: those before number `value` have been
     /// read, if that has 32 bits; `x1` is the number of the next to come, and above its 32 bits that of the first not yet read.
     Dma = 18,
@@ -104,19 +104,20 @@ pub enum Call {
     Revoke = 19,
     /// `interrupt_ack(interrupt)`: the line may fire again.
     InterruptAck = 20,
-    /// `now()`: `x1` is the time since boot in nanoseconds, `x2` what this thread has been charged.
+    /// `now()`: `x1` is the time since boot in nanoseconds, `x2` the time that this thread has been charged.
     Now = 21,
     /// `sleep_until(_, _, deadline)`: `x9` is the instant of waking.
     SleepUntil = 22,
     /// `start(task)`: a dormant task begins, as for `restart`; it may have ended before. `x1` is the number of its life, zero at first.
     Start = 23,
-    /// `stop(task)`: ends the task, whatever it is doing and wherever it runs.
+    /// `stop(task)`: ends the task, at any instant and on any CPU.
     Stop = 24,
     /// `restart(task)`: gives a task that has ended another life: handles, engines, regions and addresses are as at boot, and it begins at
-    /// its first instruction, with the number of the life in `x1`. What it has used of its budget is used. `x1` is that number. Constant time.
+    /// its first instruction, with the number of the life in `x1`. The used part of its budget stays used. `x1` is that number. Constant time.
     Restart = 25,
-    /// `set_reservation(task, _, words)`: what a dormant task that has ended, or not begun, has from its next start on, in nanoseconds: `x2` each `x3`. No more than the manifest
-    /// declares, and no more often. Releases by the clock go on from the next one that there would have been. Constant time.
+    /// `set_reservation(task, _, words)`: the budget of a dormant task that has ended, or not begun, from its next start on, in nanoseconds: `x2`
+    /// each `x3`. No more than the manifest declares, and no more often. Releases by the clock go on from the next one that there would have been.
+    /// Constant time.
     SetReservation = 26,
     /// `read_fault(task)`: how a task ended last. `x1` is one of [`ending`], `x2` its life then, `x3` when that was; `x4` is the exit code, or of a
     /// fault the syndrome, `x5` the address it touched, or all ones, and `x6` that of the instruction; of a task that was stopped, `x4` is
@@ -181,7 +182,7 @@ impl Call {
     }
 }
 
-/// What a task names an object by: a slot of its handle table and the generation it was filled in.
+/// The name of an object for a task: a slot of its handle table and the generation it was filled in.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[repr(transparent)]
 pub struct HandleValue(pub u64);
@@ -211,7 +212,7 @@ impl HandleValue {
 /// Where the number of a [`page`] begins in the second argument of `share`.
 pub const PAGE_SHIFT: u32 = 32;
 
-/// What a client without a lock has in the place of its doorbell.
+/// The page in the place of the doorbell of a client without a lock.
 pub mod page {
     /// Nothing: loads and stores are requests to the engine's sharer, and loads cannot be answered.
     pub const ABSENT: u64 = 0;
@@ -225,17 +226,17 @@ pub mod page {
 
 /// How a task ended, as `read_fault` says it.
 pub mod ending {
-    /// It has not, since its last start.
+    /// The task has not ended, since its last start.
     pub const NONE: u64 = 0;
     /// By `exit`.
     pub const EXITED: u64 = 1;
-    /// It did what it may not.
+    /// The task made a forbidden access.
     pub const FAULTED: u64 = 2;
     /// Another task ended it.
     pub const STOPPED: u64 = 3;
 }
 
-/// What a holder may do with an object. Rights only shrink when a handle is copied.
+/// The uses of an object that a handle allows. Rights only shrink when a handle is copied.
 pub mod rights {
     /// Call an endpoint.
     pub const CALL: u32 = 1;
@@ -273,7 +274,7 @@ pub mod rights {
     pub const LEND: u32 = 1 << 14;
     /// Reach a region while it is lent to the holder, and only then.
     pub const LENT: u32 = 1 << 15;
-    /// Wait for what the handle names while holding an engine or a token. The bit is another one's, of regions: no object has both.
+    /// Wait for the handle's object while holding an engine or a token. The bit is another one's, of regions: no object has both.
     pub const INSIDE: u32 = READ;
 }
 

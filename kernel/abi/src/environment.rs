@@ -1,4 +1,4 @@
-//! The page that tells a task what it was given.
+//! The page that lists the objects of a task.
 //!
 //! `xtask` writes one per task from the manifest; the task finds its address in `x0` at its first
 //! instruction. A count, then that many [`Entry`] records, all read only.
@@ -20,7 +20,7 @@ pub struct Header {
     pub task: [u8; 16],
 }
 
-/// What an entry describes; the object kinds of `image::kind`, and these.
+/// The kind of an entry; the object kinds of `image::kind`, and these.
 pub mod kind {
     /// A number from the manifest's `parameters`; it is in `address`.
     pub const PARAMETER: u32 = 32;
@@ -31,11 +31,11 @@ pub mod kind {
     /// The place for a region that others lend: `address` and `bytes`, where it appears while it is lent.
     pub const PLACE: u32 = 35;
     /// Data of the program, of a task with several lives: each life begins with copying `bytes` bytes from `address` to `physical`, which is an
-    /// address of the task here, and zeroing what is left there of as many bytes as the field `handle` says.
+    /// address of the task here, and zeroing the rest there of as many bytes as the field `handle` says.
     pub const INITIAL: u32 = 36;
 }
 
-/// In the flags of a region of a device that the board names: what it is.
+/// Kinds of devices, in the flags of a region of a device that the board names.
 pub mod device {
     /// Arm's serial line PL011.
     pub const PL011: u32 = 1;
@@ -71,7 +71,7 @@ pub const SHARED: u32 = 1 << 9;
 /// Offset in a doorbell page of a word that is zero. In the page that takes the place of a doorbell page when the engine's lock was
 /// taken away by force, it is [`LOST`].
 pub const LOST_WORD: u64 = 8;
-/// See [`LOST_WORD`].
+/// The value of [`LOST_WORD`] in memory that has taken the place of a doorbell.
 pub const LOST: u32 = 1;
 
 /// One thing the task was given, by the name the manifest uses.
@@ -82,8 +82,8 @@ pub struct Entry {
     pub name: [u8; 24],
     /// `image::kind` or [`kind`].
     pub kind: u32,
-    /// Of a region: one of [`device`], if it is a device of which the board says what it is; or [`ALONE`]. Of an engine and its doorbell: its number on its device, and [`PREEMPTIBLE`] and [`SHARED`]. Of a pool: how many of its tokens are for each of
-    /// its devices.
+    /// Of a region: one of [`device`], if the board names the device's kind; or [`ALONE`]. Of an engine and its doorbell: its number on its device,
+    /// and [`PREEMPTIBLE`] and [`SHARED`]. Of a pool: how many of its tokens are for each of its devices.
     pub flags: u32,
     /// The handle's value, where there is one.
     pub handle: u64,

@@ -8,7 +8,7 @@
 pub enum Error {
     /// No call has this number.
     BadCall = 1,
-    /// The handle's slot is empty, out of range, or of another generation; or what it was copied from was revoked.
+    /// The handle's slot is empty, out of range, or of another generation; or its source was revoked.
     BadHandle = 2,
     /// The handle names an object of another kind.
     WrongKind = 3,
@@ -53,7 +53,7 @@ pub enum Error {
     TokenLost = 22,
     /// As many releases queue for the task as its `backlog` allows: this one is dropped, and counted.
     BacklogFull = 23,
-    /// The server has begun another life since this handle was used last, and knows nothing of what was before. Nothing was delivered; the same call
+    /// The server has begun another life since this handle was used last, and knows nothing of earlier calls. Nothing was delivered; the same call
     /// reaches the new life. A copy of a handle that was made for an earlier life is answered so for ever.
     PeerRestarted = 24,
     /// The task has not ended, or not all have heard of it.

@@ -1,4 +1,4 @@
-//! The packed system: what `xtask` writes behind the kernel and the kernel boots from.
+//! The packed system: `xtask` writes it behind the kernel and the kernel boots from it.
 //!
 //! A [`Header`] at the start of a page, then one array per [`Table`], then the bytes of the task binaries,
 //! each page aligned. Offsets count from the header. All numbers are little endian; all references between
@@ -89,9 +89,10 @@ pub struct Header {
     pub cpus: u32,
     /// Distance between the CPUs the kernel uses, in the board's CPU list (2: every other one).
     pub cpu_stride: u32,
-    /// What the kernel must have been built with: bits of [`feature`].
+    /// The features that the kernel must have been built with: bits of [`feature`].
     pub features: u32,
-    /// The notification by which devices are kicked where a call does that, index + 1: a signal to it interrupts the engine CPU, and nobody waits for it.
+    /// The notification by which devices are kicked where a call does that, index + 1: a signal to it interrupts the engine CPU, and no thread waits
+    /// for it.
     pub kick_plus_one: u32,
     /// Physical address at which the engine CPU starts, if [`FLAG_ENGINE_CPU`] is set.
     pub firmware_entry: u64,
@@ -103,7 +104,7 @@ pub struct Header {
     pub firmware_bytes: u64,
     /// The kernel copies the firmware here before it starts the engine CPU.
     pub firmware_load: u64,
-    /// Physical address of the page to which the SMMU writes DMA faults; zero: nobody reads them.
+    /// Physical address of the page to which the SMMU writes DMA faults; zero: it has no reader.
     pub dma_faults: u64,
     /// The checksum of everything else: see [`checksum`].
     pub checksum: u64,
@@ -129,15 +130,15 @@ pub mod feature {
     pub const GRANTS: u32 = 1 << 6;
     /// More than one cluster.
     pub const CLUSTERS: u32 = 1 << 7;
-    /// Engines that clients without a lock have while nobody holds it.
+    /// Engines that clients without a lock have while no task holds it.
     pub const SHARING: u32 = 1 << 8;
-    /// Tasks whose ends are told, and that have further lives.
+    /// Tasks with ends that are told, and with further lives.
     pub const RESTART: u32 = 1 << 9;
     /// Devices that reach the memory they are given, and no other.
     pub const STREAMS: u32 = 1 << 10;
     /// Jobs that are released up to a number.
     pub const CREDITS: u32 = 1 << 11;
-    /// Engines whose device decides by the keys of jobs.
+    /// Engines with a device that decides by the keys of jobs.
     pub const SPATIAL: u32 = 1 << 12;
     /// Each with its name, which is that of a Cargo feature of the kernel, in the order of their bits.
     pub const NAMES: [(u32, &str); 13] = [
@@ -188,19 +189,19 @@ pub mod release {
 pub mod class {
     /// Ordered by the policy's key.
     pub const REAL_TIME: u32 = 0;
-    /// Drivers and servers nobody waits for.
+    /// Drivers and servers without waiting clients.
     pub const SERVICE: u32 = 1;
     /// Everything else, round robin.
     pub const BACKGROUND: u32 = 2;
 }
 
-/// What happens to a job that uses up its budget.
+/// The consequence for a job that uses up its budget.
 pub mod overrun {
-    /// It waits for the next replenishment.
+    /// The job waits for the next replenishment.
     pub const THROTTLE: u32 = 0;
-    /// The same, and its next checkpoint is answered with `Error::Overrun`.
+    /// The job waits as above, and its next checkpoint is answered with `Error::Overrun`.
     pub const SIGNAL: u32 = 1;
-    /// It takes budget and deadline of the next job, which is dropped.
+    /// The job takes budget and deadline of the next job, which is dropped.
     pub const EARLY_RELEASE: u32 = 2;
 }
 
@@ -234,7 +235,7 @@ pub struct Reservation {
     pub backlog: u32,
     /// 1: the budget pays for the time of engines of devices, too, from each grant until the engine is idle.
     pub covers_engines: u32,
-    /// How long a job may be suspended and keep its key, in nanoseconds: what the analysis adds to its execution.
+    /// How long a job may be suspended and keep its key, in nanoseconds: the analysis adds this to its execution.
     pub suspension: u64,
     /// 1: its jobs may take the budget of the next job before its release.
     pub early_release: u32,
@@ -256,7 +257,7 @@ pub struct Task {
     pub environment: u64,
     /// Cluster the task starts in (that of its reservation, or where its clients are).
     pub cluster: u32,
-    /// What follows its end: see [`Supervision`]; zero: nothing.
+    /// The consequence of its end: see [`Supervision`]; zero: nothing.
     pub supervision: u32,
     /// Bits of [`task`].
     pub flags: u32,
@@ -266,11 +267,11 @@ pub struct Task {
 
 /// Bits of [`Task::flags`].
 pub mod task {
-    /// It may sleep, and end its job, while it holds an engine or a token.
+    /// The task may sleep, and end its job, while it holds an engine or a token.
     pub const SLEEPS_INSIDE: u32 = 1;
 }
 
-/// What follows the end of a task, as it stands in [`Task::supervision`].
+/// The consequence of the end of a task, as it stands in [`Task::supervision`].
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Supervision {
     /// The notification that tells of its ends, once all have heard of them; bit [`Supervision::bit`] is the task's.
@@ -280,7 +281,7 @@ pub struct Supervision {
     pub starts: Option<u16>,
     /// The kernel panics when it ends: it is the one that gives others further lives.
     pub is_vital: bool,
-    /// It begins when another task starts it, and may be started again when it has ended.
+    /// The task begins when another task starts it, and may be started again when it has ended.
     pub is_dormant: bool,
 }
 
@@ -290,7 +291,7 @@ const VITAL: u32 = 1 << 15;
 const DORMANT: u32 = 1 << 31;
 
 impl Supervision {
-    /// What `word` says.
+    /// The supervision in `word`.
     #[must_use]
     pub const fn of(word: u32) -> Self {
         const fn half(half: u32) -> Option<u16> {
@@ -361,11 +362,11 @@ pub mod order {
 pub struct Engine {
     /// One of [`order`].
     pub order: u32,
-    /// The interrupt whose top half probes this engine.
+    /// The interrupt with the top half that probes this engine.
     pub interrupt_plus_one: u32,
     /// The group of engines that it may be acquired with.
     pub group_plus_one: u32,
-    /// The pool that whoever acquires it must hold a token of.
+    /// The pool of which each holder of the engine must have a token.
     pub pool_plus_one: u32,
     /// The first of that pool's tokens that do,
     pub first_token: u32,
@@ -392,15 +393,15 @@ pub struct Engine {
     pub members: u16,
 }
 
-/// What [`Engine::gate`] holds while no command of a client without a lock begins; the same word as the contract's of devices.
+/// The value of [`Engine::gate`] while no command of a client without a lock begins; the same word as the contract's of devices.
 pub const GATE_SHUT: u32 = 1;
 
-/// What [`EngineUser::key`] holds of a job without a real-time key; all real-time keys are below. The same word as the contract's of devices.
+/// The value of [`EngineUser::key`] for a job without a real-time key; all real-time keys are below. The same word as the contract's of devices.
 pub const KEY_BEST_EFFORT: u64 = u64::MAX - 1;
-/// The same of a job without budget, and where there is no job.
+/// The value for a job without budget, and where there is no job.
 pub const KEY_LAST: u64 = u64::MAX;
 
-/// What a task may do with one engine: its doorbell page and idle probe. An engine without a device has neither: all its
+/// The use that a task may make of one engine: its doorbell page and idle probe. An engine without a device has neither: all its
 /// addresses are zero.
 #[derive(Clone, Copy, Debug, Default, FromBytes, Immutable, IntoBytes, KnownLayout)]
 #[repr(C)]
@@ -431,13 +432,13 @@ pub struct Pool {
     pub replicas: u32,
     /// Requests that the queue of one holds at most: `f`; zero: no bound.
     pub limit: u32,
-    /// Whose jobs share them, unless clusters do.
+    /// The cluster with the jobs that share them, unless clusters do.
     pub cluster: u32,
-    /// One: clusters share it. Tokens are granted by arrival, whatever `limit`.
+    /// One: clusters share it. Tokens are granted by arrival, with any `limit`.
     pub crosses: u32,
-    /// Which queue is the shortest: one of [`measure`].
+    /// The measure of the shortest queue: one of [`measure`].
     pub measure: u32,
-    /// Who advises: one of [`advice`].
+    /// The adviser: one of [`advice`].
     pub advice: u32,
     /// Of how many devices they are tokens, as many of each; zero: all are alike.
     pub devices: u32,
@@ -452,7 +453,7 @@ pub struct Pool {
 /// Devices of one pool, at most.
 pub const POOL_DEVICES: usize = 8;
 
-/// What makes a queue of a pool short.
+/// The measure by which a queue of a pool is short.
 pub mod measure {
     /// Few requests.
     pub const REQUESTS: u32 = 0;
@@ -460,9 +461,9 @@ pub mod measure {
     pub const LENGTHS: u32 = 1;
 }
 
-/// Who advises a pool.
+/// The adviser of a pool.
 pub mod advice {
-    /// Nobody.
+    /// None.
     pub const NOBODY: u32 = 0;
     /// The heuristics of `accel`: near its data, and soon done.
     pub const AFFINITY: u32 = 1;
@@ -470,7 +471,7 @@ pub mod advice {
     pub const RANDOM: u32 = 2;
 }
 
-/// What a task may do with one pool.
+/// The use that a task may make of one pool.
 #[derive(Clone, Copy, Debug, FromBytes, Immutable, IntoBytes, KnownLayout)]
 #[repr(C)]
 pub struct PoolUser {
@@ -478,7 +479,7 @@ pub struct PoolUser {
     pub pool: u32,
     /// Task index.
     pub task: u32,
-    /// How long it uses a token, at most, in nanoseconds: what it computes and its operations; zero: it does not say.
+    /// How long it uses a token, at most, in nanoseconds: its computing and its operations; zero: it does not say.
     pub length: u64,
 }
 
@@ -524,11 +525,11 @@ pub struct Handle {
     pub object: u32,
     /// `call::rights` bits.
     pub rights: u32,
-    /// Told to the receiver of what is sent through this handle.
+    /// The number that comes to the receiver with messages sent through this handle.
     pub badge: u32,
 }
 
-/// What a handle names.
+/// The kind of a handle's object.
 pub mod kind {
     /// Nothing.
     pub const EMPTY: u32 = 0;
@@ -572,18 +573,18 @@ pub mod mapping {
     /// A place for a region that others lend: tables of its own, which are put in place as long as it is lent. A second
     /// mapping with [`SCRATCH`] has the same addresses.
     pub const LENT: u32 = 128;
-    /// What the task finds in a place whose region was taken back before it had answered: all pages are the one at
+    /// The memory of the task in a place with a region that was taken back before it had answered: all pages are the one at
     /// `physical`.
     pub const SCRATCH: u32 = 256;
     /// The kernel's trace, to be read only: `physical` is an offset from the ring of the first CPU.
     pub const TRACE: u32 = 512;
-    /// Memory that no cache keeps: for what a device shares with the task and does not look for in caches.
+    /// Memory that no cache keeps: for words that a device shares with the task and does not look for in caches.
     pub const UNCACHED: u32 = 1024;
-    /// What a device reaches, at its physical address: in the place of a task there is a [`super::Stream`].
+    /// Memory that a device reaches, at its physical address: in the place of a task there is a [`super::Stream`].
     pub const STREAM: u32 = 2048;
 }
 
-/// A device whose addresses an SMMU translates.
+/// A device with addresses that an SMMU translates.
 #[derive(Clone, Copy, Debug, FromBytes, Immutable, IntoBytes, KnownLayout)]
 #[repr(C)]
 pub struct Stream {
@@ -637,7 +638,7 @@ pub enum ImageError {
     BadTable(usize),
 }
 
-/// The checksum of a packed system, a whole number of words; that in its header is left out. Each step loses nothing of what it is given, so no two systems that differ
+/// The checksum of a packed system, a whole number of words; that in its header is left out. Each step is reversible, so no two systems that differ
 /// in one word have the same.
 #[must_use]
 pub fn checksum(bytes: &[u8]) -> u64 {
@@ -651,7 +652,7 @@ pub fn checksum(bytes: &[u8]) -> u64 {
     [before, after].into_iter().flatten().fold(words.len() as u64, step)
 }
 
-/// Gives a packed system that was changed, and what lies behind it, the checksum that fits. `None`: it is too short.
+/// Gives a packed system that was changed, and the programs behind it, the checksum that fits. `None`: it is too short.
 pub fn seal(bytes: &mut [u8]) -> Option<()> {
     let length = Header::ref_from_prefix(bytes).ok()?.0.bytes;
     let sum = checksum(bytes.get(..usize::try_from(length).ok()?)?);
@@ -669,7 +670,7 @@ impl<'a> System<'a> {
     /// Checks header and tables of `bytes`.
     ///
     /// # Errors
-    /// [`ImageError`] names what is wrong first.
+    /// [`ImageError`] names the first fault.
     pub fn parse(bytes: &'a [u8]) -> Result<System<'a>, ImageError> {
         let (header, _) = Header::ref_from_prefix(bytes).map_err(|_| ImageError::Truncated)?;
         if header.magic != MAGIC {
@@ -759,13 +760,14 @@ impl<'a> System<'a> {
         self.table(Table::Engines).unwrap_or(&[])
     }
 
-    /// Who uses which engine.
+    /// The uses that tasks make of engines.
     #[must_use]
     pub fn engine_users(&self) -> &'a [EngineUser] {
         self.table(Table::EngineUsers).unwrap_or(&[])
     }
 
-    /// Which tasks use which engines without their locks: their doorbells are mapped from the start. Those of an engine with a sharer follow each other.
+    /// The uses that tasks make of engines without their locks: their doorbells are mapped from the start. Those of an engine with a sharer follow
+    /// each other.
     #[must_use]
     pub fn shared_users(&self) -> &'a [EngineUser] {
         self.table(Table::SharedUsers).unwrap_or(&[])
@@ -777,7 +779,7 @@ impl<'a> System<'a> {
         self.table(Table::Pools).unwrap_or(&[])
     }
 
-    /// Who uses which pool.
+    /// The uses that tasks make of pools.
     #[must_use]
     pub fn pool_users(&self) -> &'a [PoolUser] {
         self.table(Table::PoolUsers).unwrap_or(&[])
@@ -801,7 +803,7 @@ impl<'a> System<'a> {
         self.table(Table::Handles).unwrap_or(&[])
     }
 
-    /// The devices whose addresses are translated.
+    /// The devices with translated addresses.
     #[must_use]
     pub fn streams(&self) -> &'a [Stream] {
         self.table(Table::Streams).unwrap_or(&[])

@@ -1,11 +1,11 @@
-//! What the kernel, user tasks and host tools agree on.
+//! The interface of the kernel, user tasks and host tools.
 //!
 //! System-call numbers and registers (`call`), errors (`error`), the packed system that `xtask` writes and
-//! the kernel boots from (`image`), the page that tells a task what it was given (`environment`), the
+//! the kernel boots from (`image`), the page that lists the objects of a task (`environment`), the
 //! binary trace (`trace`), the scripts of conformance systems (`script`), and the note in each program that says
 //! which version it was built for (`program`).
 //!
-//! Everything here is plain data with a fixed layout. Not here: what a call *does* (`kernel/core`), how it
+//! Everything here is plain data with a fixed layout. Not here: the effect of a call (`kernel/core`), how it
 //! is trapped (`kernel/aarch64`), and the safe wrappers tasks use (`userland/fusee`).
 #![no_std]
 #![forbid(unsafe_code)]

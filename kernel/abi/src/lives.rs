@@ -1,4 +1,4 @@
-//! When a task that has ended is given another life: what the manifest says, and a supervisor is told.
+//! The instant at which a task that has ended is given another life: the keys of the manifest, and the words for a supervisor.
 //!
 //! A supervisor finds three parameters for each task that it watches, with the task's name behind `restart.`, `delay.` and `start.`: the words of
 //! [`Policy`]. The kernel knows nothing of them.
@@ -26,7 +26,7 @@ impl Policy {
     /// Of [`Policy::at_most`] else: the most that there can be.
     pub const MOST: u16 = 32;
 
-    /// What stands in the parameters `restart`, `delay` and `start`.
+    /// The words of the parameters `restart`, `delay` and `start`.
     #[must_use]
     pub const fn words(self) -> [u64; 3] {
         [
@@ -36,7 +36,7 @@ impl Policy {
         ]
     }
 
-    /// What these words say.
+    /// The policy in these words.
     #[must_use]
     pub const fn of([restart, delay, start]: [u64; 3]) -> Self {
         Self {

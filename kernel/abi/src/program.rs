@@ -6,7 +6,7 @@
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// Version of what a program and the kernel agree on: calls, errors, the environment page, scripts, and this note.
+/// Version of the interface of programs and the kernel: calls, errors, the environment page, scripts, and this note.
 pub const VERSION: u32 = 4;
 /// The ELF section of the note.
 pub const SECTION: &str = ".note.fusee";
@@ -73,7 +73,7 @@ impl Note {
 mod tests {
     use super::*;
 
-    /// Bytes of the sources that say what programs and the kernel agree on, without comments: FNV-1a, 64 bits.
+    /// Digest of the sources of the interface of programs and the kernel, without comments: FNV-1a, 64 bits.
     fn fingerprint() -> u64 {
         let sources = [
             include_str!("call.rs"),

@@ -1,4 +1,4 @@
-//! Scripts of conformance systems: what a scripted task does in each of its jobs.
+//! Scripts of conformance systems: the steps of a scripted task in each of its jobs.
 //!
 //! The manifest's `script` lines become these records. The simulator runs them directly; on the target,
 //! the task `scripted` does. Both end each job with `next_job`.
@@ -23,7 +23,7 @@ pub struct Step {
 pub mod operation {
     /// Compute until the thread has been charged `value` nanoseconds more.
     pub const BURN: u32 = 1;
-    /// Call endpoint `handle`; word 0 is `value`: what the server burns.
+    /// Call endpoint `handle`; word 0 is `value`: the time that the server burns.
     pub const CALL: u32 = 2;
     /// Signal notification `handle` with bits `value`.
     pub const SIGNAL: u32 = 3;
@@ -39,7 +39,7 @@ pub mod operation {
     pub const RELEASE: u32 = 7;
     /// Release a job of task `handle`.
     pub const RELEASE_JOB: u32 = 8;
-    /// Serve endpoint `handle` for ever: burn what each request asks for, then reply.
+    /// Serve endpoint `handle` for ever: burn the time that each request asks for, then reply.
     pub const SERVE: u32 = 9;
     /// End the system.
     pub const SHUTDOWN: u32 = 10;
@@ -55,7 +55,7 @@ pub mod operation {
     pub const YIELD_ENGINE: u32 = 19;
     /// Take the budget and the deadline of the next job.
     pub const EARLY_RELEASE: u32 = 15;
-    /// Send to endpoint `handle`, without donating; word 0 is `value`: what the server burns.
+    /// Send to endpoint `handle`, without donating; word 0 is `value`: the time that the server burns.
     pub const SEND: u32 = 17;
     /// End task `handle`.
     pub const STOP: u32 = 16;

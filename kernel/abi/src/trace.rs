@@ -8,7 +8,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 pub struct Record {
     /// Nanoseconds since the kernel's time zero.
     pub time: u64,
-    /// Counts the records of all CPUs, from one: what was decided first under the kernel's lock has the lower number. Zero: it was not
+    /// Counts the records of all CPUs, from one: the first decision under the kernel's lock has the lower number. Zero: it was not
     /// written by a kernel.
     pub number: u64,
     /// An [`Event`], as a number.
@@ -19,9 +19,9 @@ pub struct Record {
     pub thread: u16,
     /// The thread's job at that moment; zero before its first release.
     pub job: u32,
-    /// The object it is about; each [`Event`] says what kind.
+    /// The object of the record; each [`Event`] declares its kind.
     pub object: u32,
-    /// A number; each [`Event`] says what.
+    /// A number; each [`Event`] declares its meaning.
     pub value: u32,
 }
 
@@ -50,13 +50,13 @@ impl Record {
     }
 }
 
-/// How much a kernel keeps in its trace: each level keeps what the one before it keeps, too.
+/// How much a kernel keeps in its trace: each level keeps all records of the one before it, too.
 #[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
 #[repr(u8)]
 pub enum Level {
     /// Nothing: there are no rings.
     Off,
-    /// What a run is judged by: faults, ends of tasks, what tasks log, and ledgers.
+    /// The records by which a run is judged: faults, ends of tasks, marks of tasks, and ledgers.
     Marks,
     /// Each decision of the scheduler, of locks and of calls.
     #[default]
@@ -93,13 +93,13 @@ impl Level {
     }
 }
 
-/// What happened. `object` and `value` are zero where nothing is said.
+/// The kind of a record. `object` and `value` are zero where nothing is said.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 #[repr(u8)]
 pub enum Event {
-    /// A job was released. `value`: relative deadline in microseconds, and in `object` what does not fit ([`Record::relative_deadline`]).
+    /// A job was released. `value`: relative deadline in microseconds, and in `object` the part that does not fit ([`Record::relative_deadline`]).
     Release = 1,
-    /// A job completed. `value`: lateness in nanoseconds, and in `object` what does not fit ([`Record::lateness`]).
+    /// A job completed. `value`: lateness in nanoseconds, and in `object` the part that does not fit ([`Record::lateness`]).
     Complete = 2,
     /// The thread starts to run on this CPU. `object`: the reservation it runs on. `value`: the key of that, as [`key_word`].
     SwitchTo = 3,
@@ -107,7 +107,7 @@ pub enum Event {
     SwitchAway = 4,
     /// The CPU has nothing to run.
     Idle = 5,
-    /// The thread suspends. `object`: what it waits for (`value`: the call's number).
+    /// The thread suspends. `object`: the object that it waits for (`value`: the call's number).
     Block = 6,
     /// The thread is ready again. `object`: the thread that has woken it, index + 1, or [`BY_INTERRUPT`] + an interrupt, index + 1; zero: its
     /// deadline or another event of time.
@@ -169,7 +169,7 @@ pub enum Event {
     /// An engine is taken from the thread: it was not idle, and given back, in time. `object`: the engine. `value`: one if its
     /// driver must reset it; zero if it is idle.
     EngineTaken = 33,
-    /// Nobody has reset an engine in time, whose last operation was the thread's. `object`: the engine.
+    /// An engine has not been reset in time, and its last operation was the thread's. `object`: the engine.
     EngineLost = 34,
     /// A token is taken from the thread: it was not given back in time. `object`: the pool.
     TokenTaken = 35,
@@ -179,11 +179,11 @@ pub enum Event {
     /// trap waited for the kernel's lock. `value`: nanoseconds since it began, that wait included. `job`: the number of the call, or
     /// [`TRAP_FAULT`], [`TRAP_TIMER`], [`TRAP_KICK`], or [`BY_INTERRUPT`] + an interrupt, index + 1.
     Trap = 37,
-    /// The thread, which had ended, begins again. `object`: who has asked for it, index + 1. `value`: the number of its life.
+    /// The thread, which had ended, begins again. `object`: the thread that has asked for it, index + 1. `value`: the number of its life.
     Restart = 38,
 }
 
-/// In [`Event::Trap`] what is not a call: a fault of the thread,
+/// In [`Event::Trap`] causes other than calls: a fault of the thread,
 pub const TRAP_FAULT: u32 = 1 << 8;
 /// the CPU's timer,
 pub const TRAP_TIMER: u32 = 2 << 8;
@@ -193,7 +193,7 @@ pub const TRAP_KICK: u32 = 3 << 8;
 /// Added to the number of an interrupt where an object could be a thread: in [`Event::Resume`].
 pub const BY_INTERRUPT: u32 = 1 << 16;
 
-/// Key words of what runs behind all jobs: service,
+/// Key words of reservations behind all jobs: service,
 pub const SERVICE_KEY: u32 = u32::MAX - 1;
 /// and background.
 pub const BACKGROUND_KEY: u32 = u32::MAX;
@@ -215,16 +215,16 @@ pub const PANIC_CODE: u64 = 101;
 /// padded with zeros. So a task without a console is heard, too.
 pub const PANIC_TEXT: u32 = 0xffff_ff00;
 
-/// The same for messages that a task logs. A new one begins with this key.
+/// The first of the keys for messages that a task logs. A new one begins with this key.
 pub const LOG_TEXT: u32 = 0xffff_fe00;
 
-/// Bytes of such a message, at most; what is longer is cut.
+/// Bytes of such a message, at most; the rest is cut.
 pub const TEXT_BYTES: usize = 512;
 
-/// The same for frames of the crate `defmt`, in its encoding rzCOBS, of which a zero byte is the end.
+/// The first of the keys for frames of the crate `defmt`, in its encoding rzCOBS, of which a zero byte is the end.
 pub const DEFMT_FRAME: u32 = 0xffff_fd00;
 
-/// Bytes of a frame before it is encoded, at most; what is longer is cut. Encoded it has at most one byte more for each 134 begun, and
+/// Bytes of a frame before it is encoded, at most; the rest is cut. Encoded it has at most one byte more for each 134 begun, and
 /// its end: no more than [`TEXT_BYTES`].
 pub const DEFMT_BYTES: usize = 504;
 
@@ -285,7 +285,7 @@ impl Event {
 /// Bits of the thread in the index of [`Ledger::EngineTime`]; the engine is above them.
 pub const ENGINE_TIME_SHIFT: usize = 9;
 
-/// What a [`Event::Ledger`] record counts. Times in nanoseconds.
+/// The count in a [`Event::Ledger`] record. Times in nanoseconds.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 #[repr(u16)]
 pub enum Ledger {

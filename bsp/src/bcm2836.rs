@@ -30,7 +30,7 @@ const CPUS: usize = 4;
 const PENDING: [usize; 2] = [0x204, 0x208];
 const ENABLE: usize = 0x210;
 const DISABLE: usize = 0x21c;
-/// Its own eight lines, of which none is used.
+/// Offset of the mask of its own eight lines, of which none is used.
 const DISABLE_BASIC: usize = 0x224;
 // BCM2836: words of four CPUs each.
 const ROUTING: usize = 0x0c;

@@ -59,14 +59,14 @@ const TELL_STRANGERS: u32 = 1 << 1 | 1 << 2;
 /// Read and write allocate, for queues and the table of streams.
 const ALLOCATE: u64 = 1 << 62;
 
-/// Of an entry of the table of streams: it is valid, and stage 1 translates.
+/// Bits of an entry of the table of streams: it is valid, and stage 1 translates.
 const TRANSLATED: u64 = 5 << 1 | 1;
 /// Contexts are cached, inner shareable.
 const CONTEXT_CACHED: u64 = 3 << 6 | 1 << 4 | 1 << 2;
 /// Attributes of an access are those that come in.
 const ATTRIBUTES_COME_IN: u64 = 1 << 44;
-/// Of a context: 39 bits of address in pages of 4 KiB; tables cached, inner shareable; none for the upper half; valid; tables of AArch64; faults are recorded,
-/// and abort; numbers of address spaces are the SMMU's own.
+/// Bits of a context: 39 bits of address in pages of 4 KiB; tables cached, inner shareable; none for the upper half; valid; tables of AArch64; faults
+/// are recorded, and abort; numbers of address spaces are the SMMU's own.
 const CONTEXT: u64 = 25 | 1 << 8 | 1 << 10 | 3 << 12 | 1 << 30 | 1 << 31 | 1 << 41 | 7 << 45;
 
 /// The codes with which commands begin.

@@ -18,7 +18,7 @@ use fusee_host::table::Table;
 pub const SIZES: [usize; 4] = [10, 40, 100, 400];
 /// Between 10 and 100 tasks no row may grow by more, in percent.
 const GROWTH_MAX: u64 = 50;
-/// Of each row, which systems measure it: those with so many CPUs.
+/// The systems that measure each row: those with so many CPUs.
 const CPUS: [u32; NAMES.len()] = [1, 1, 1, 2, 2];
 
 /// The measurements.

@@ -229,7 +229,7 @@ pub struct Findings {
     pub arrangements: Vec<(&'static str, &'static str)>,
     /// The measurements.
     pub quantities: Vec<Quantity>,
-    /// Of each arrangement, in the order of the quantities.
+    /// The values of each arrangement, in the order of the quantities.
     pub values: Vec<Vec<f64>>,
     /// Further files.
     pub further: Vec<Further>,

@@ -500,7 +500,7 @@ mod tests {
         assert!(found.iter().all(|found| *found > 0), "{found:?}");
     }
 
-    /// Of jobs that wait for engines alone and compute little.
+    /// The bounds of jobs that wait for engines alone and compute little.
     #[test]
     fn bounds_by_windows_hold_and_are_those_of_many_tasks() {
         let found = AtomicU64::new(0);

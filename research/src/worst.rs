@@ -55,7 +55,7 @@ const LOCKS: &str = "kernel/core/src/locks.rs";
 const DEATH: &str = "kernel/core/src/lifecycle/death.rs";
 const IPC: &str = "kernel/core/src/ipc.rs";
 
-/// Of these three is a trap that executes nothing of the others, by its vector.
+/// The classes of traps that execute functions of no other class, by their vector.
 const OTHER_CALL: usize = 0;
 const OTHER_INTERRUPT: usize = 1;
 const OTHER_EXCEPTION: usize = 2;

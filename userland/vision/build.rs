@@ -8,7 +8,7 @@ mod window;
 
 /// Where that part begins in the photograph.
 const LEFT: usize = 160;
-/// Its first row.
+/// The first row of the window.
 const TOP: usize = 190;
 const PHOTOGRAPH: &str = "../demo/scene.png";
 

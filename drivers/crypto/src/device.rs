@@ -1,14 +1,14 @@
 //! A virtio crypto device, of which AES-CBC is used (OASIS, Virtual I/O Device, version 1.2, section 5.9).
 //!
-//! It has sessions, each with a key and a direction, which are made and ended by requests in its control queue; texts go through its first data
-//! queue. One request is under way at a time.
+//! The device has sessions, each with a key and a direction, which are made and ended by requests in its control queue; texts go through its first
+//! data queue. One request is under way at a time.
 
 use fusee::Region;
 use fusee::crypto::{Direction, Iv};
 use fusee_driver::virtio::{ANSWER, Completion, Data, Device, HEADER, OpenError, QueueError};
 use virtio_drivers::transport::DeviceType;
 
-/// Its own registers: whether it is ready, and how many data queues it has, behind which the control queue comes.
+/// Offsets of the device's own registers: whether it is ready, and how many data queues it has, behind which the control queue comes.
 const STATUS: usize = 0;
 const READY: u32 = 1;
 const DATA_QUEUES: usize = 4;

@@ -45,7 +45,7 @@ pub enum Fault {
 /// A rectangle of the screen.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Area {
-    /// Its upper left corner.
+    /// The upper left corner of the area.
     pub at: Point,
     /// How large it is.
     pub size: Size,

@@ -125,7 +125,7 @@ impl Edu {
         self.finish();
     }
 
-    /// Its interrupt is heard.
+    /// Acknowledges the device's interrupt.
     fn silence(&mut self) {
         let raised = field_shared!(self.registers, interrupts).read();
         field!(self.registers, acknowledged).write(raised);

@@ -113,7 +113,7 @@ pub struct Device<const QUEUES: usize = 1> {
 /// A request that is under way.
 #[derive(Clone, Copy)]
 struct Pending {
-    /// Its queue, which gave it the token.
+    /// The queue that gave the token.
     queue: usize,
     token: u16,
     parts: Parts,

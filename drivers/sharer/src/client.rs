@@ -37,7 +37,7 @@ pub struct Client {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Standing {
     Good,
-    /// Its words broke the rules at the latest look. A fence is written shortly before the retired word, so once proves nothing.
+    /// The client's words broke the rules at the latest look. A fence is written shortly before the retired word, so once proves nothing.
     Suspect,
     /// The client is shut out, and the device may have commands of it.
     Out,

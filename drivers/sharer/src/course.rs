@@ -672,7 +672,7 @@ mod tests {
         assert!(round(&mut sharer, &mut world).0.is_empty());
     }
 
-    /// Its wait was ended after the sharer had stored for it, and before it was answered.
+    /// A wait that was ended after the sharer had stored for it, and before it was answered.
     #[test]
     fn a_client_that_stores_again_what_stands_there_is_only_answered() {
         let (mut sharer, mut world) = sharer(&[("policy", 0)], Means::default());

@@ -14,7 +14,7 @@ use fusee_sharing::{GROUPS, Group, MEMBERS, Member, Members, Place, Shares, Told
 struct Node {
     above: Group,
     weight: Weight,
-    /// Of a member its own, of a group that of its manager; 0: none.
+    /// The badge of the member, or of the group's manager; 0: none.
     badge: u32,
 }
 

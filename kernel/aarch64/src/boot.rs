@@ -343,7 +343,7 @@ const MEMORY_BLOCK: u64 = 0x0040_0000_0000_0701 | 1 << 2;
 const DEVICE_BLOCK: u64 = 0x0060_0000_0000_0701;
 const _: () = assert!(board::MEMORY.start.is_multiple_of(GIB) && board::MEMORY.end - board::MEMORY.start <= GIB);
 
-/// Of 1 GiB in each entry, for TTBR0 and for TTBR1; and of 2 MiB, for each of these, if memory and console are close.
+/// Tables with entries of 1 GiB, for TTBR0 and for TTBR1; and of 2 MiB, for each of these, if memory and console are close.
 #[repr(C, align(4096))]
 struct BootTables(UnsafeCell<[[u64; 512]; if CLOSE { 4 } else { 2 }]>);
 // SAFETY: written by boot code before Rust runs, and never after.

@@ -82,11 +82,11 @@ pub struct Shared {
 /// The data of `Machine`, filled at boot.
 pub struct Board {
     doorbells: [Option<Doorbell>; ENGINE_USERS],
-    /// Of engines that clients without a lock have meanwhile.
+    /// The gates of engines that clients without a lock have meanwhile.
     gates: [Option<Gate>; ENGINES],
     /// The words of users of engines with devices that decide.
     keyed: [Option<Keyed>; KEYED],
-    /// Of clients that a server decides on.
+    /// The doorbells of clients that a server decides on.
     shared: [Option<Shared>; MEMBERS],
     /// First virtual address of each region in the tasks that map it, and number of windows of a place for it.
     regions: [(u64, u64); REGIONS],

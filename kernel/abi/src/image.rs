@@ -440,7 +440,7 @@ pub struct Pool {
     pub measure: u32,
     /// The adviser: one of [`advice`].
     pub advice: u32,
-    /// Of how many devices they are tokens, as many of each; zero: all are alike.
+    /// The number of devices that they are tokens of, as many of each; zero: all are alike.
     pub devices: u32,
     /// How far those are from each other, numbers of `accel::topology::Distance`: from, to.
     pub distances: [[u8; POOL_DEVICES]; POOL_DEVICES],

@@ -21,9 +21,9 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// Of [`Policy::at_most`]: there is no limit.
+    /// The value of [`Policy::at_most`] without a limit.
     pub const ALWAYS: u16 = u16::MAX;
-    /// Of [`Policy::at_most`] else: the most that there can be.
+    /// The largest other value of [`Policy::at_most`].
     pub const MOST: u16 = 32;
 
     /// The words of the parameters `restart`, `delay` and `start`.

@@ -11,11 +11,11 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 pub struct Step {
     /// An operation number of [`operation`].
     pub operation: u32,
-    /// Its engine, device context or similar small number.
+    /// The engine, device context or similar small number of the operation.
     pub selector: u32,
     /// The handle it acts on, or zero.
     pub handle: u64,
-    /// Its time in nanoseconds, bits, or other number.
+    /// The time in nanoseconds, bits, or other number of the operation.
     pub value: u64,
 }
 

@@ -69,7 +69,7 @@ impl Level {
     /// All of them.
     pub const ALL: [Level; 4] = [Level::Off, Level::Marks, Level::Schedule, Level::Full];
 
-    /// Its name in manifests.
+    /// The name of the level in manifests.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -291,7 +291,7 @@ pub const ENGINE_TIME_SHIFT: usize = 9;
 pub enum Ledger {
     /// Jobs completed by a thread.
     Jobs = 1,
-    /// Of those, completed after their deadline.
+    /// Jobs of a thread that completed after their deadline.
     Misses = 2,
     /// Largest lateness of a thread's jobs (signed).
     MaxLateness = 3,

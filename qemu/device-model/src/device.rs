@@ -83,7 +83,7 @@ pub struct Device {
     is_exact: bool,
     /// Jobs of kernels so far.
     jobs: u64,
-    /// Of each class of launches, as far as the control page has room.
+    /// The measurements of each class of launches, as far as the control page has room.
     measured: [Measured; KERNELS],
     /// The SMs of the execution engine, if it has some, and the work under way on them: then nothing runs on the engine itself.
     pub(crate) equipment: Equipment,
@@ -114,7 +114,7 @@ struct Engine {
     arbiter: Arbiter,
     /// The context of the last command.
     last: Option<usize>,
-    /// Of each context, nanoseconds: run, and backlogged until `counted`.
+    /// Nanoseconds of each context: run, and backlogged until `counted`.
     ran: [u64; CONTEXTS],
     backlogged: [u64; CONTEXTS],
     counted: u64,

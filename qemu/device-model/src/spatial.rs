@@ -48,7 +48,7 @@ pub struct Sms {
     pub number: u8,
     /// How blocks make room for those of others.
     pub mechanism: Mechanism,
-    /// Of the SMs that clients without a lock share, how many parts each context has.
+    /// The parts that each context has in the SMs that clients without a lock share.
     pub tokens: [u16; CONTEXTS],
     /// Contexts with a lock have the keys that the kernel says ([`FEATURE_KEYS`](fusee_accel_contract::FEATURE_KEYS)).
     pub keyed: bool,

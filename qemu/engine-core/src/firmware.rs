@@ -57,7 +57,7 @@ struct Block {
     sms: u8,
     /// Nanoseconds that a change of context takes.
     switch: u32,
-    /// Of each context.
+    /// The weight of each context.
     weights: [u8; CONTEXTS],
     /// Slowdown of copies, in percent: from memory of the device in this place, or of the board in its own.
     ways: [u64; DEVICES],

@@ -6,7 +6,7 @@
 //! and engines that are held with their tokens; or a pool has tokens of several devices. Each declares in its manifest how often and how long it
 //! holds them, so the bounds that are compared are those of the manifest's analysis.
 //!
-//! Of each job is observed how long it is pi-blocked while it waits for engines, while it waits for a token, and before it first
+//! The observations of each job are how long it is pi-blocked while it waits for engines, while it waits for a token, and before it first
 //! runs, which is as a donor, by suspension-oblivious analysis; how long by anything else, which must be its own operations;
 //! and how late it is. Of a task with a budget that pays for engines, how long it holds those of the accelerator.
 //!

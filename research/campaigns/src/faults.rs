@@ -153,7 +153,7 @@ pub struct Campaign<'a> {
     calm: Metrics,
     /// Handles of each task, and handles copied from, at the end of a run in which nothing ends.
     held: Option<(Vec<usize>, usize)>,
-    /// Of tasks that are given further lives, how long they are away at most.
+    /// The longest times for which tasks with further lives are away.
     bounds: BTreeMap<usize, u64>,
 }
 

@@ -16,7 +16,7 @@
 //!
 //! # A process
 //!
-//! It computes, copies in, launches its kernels without waiting for any of them, copies out and begins anew. All that it
+//! A process computes, copies in, launches its kernels without waiting for any of them, copies out and begins anew. All that it
 //! asks of the device is in one command queue. A command is issued when the one before it in its queue has ended, and not before
 //! (section 2 of the paper). So when a kernel ends, the engine looks for another one before it sees the next one of the same process:
 //! an SM goes to a kernel of a smaller priority for an instant, and is taken away again.

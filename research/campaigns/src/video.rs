@@ -60,7 +60,7 @@ const OPERATIONS: u64 = 8;
 const COMPUTE: u64 = (5_760 * 1_200_000 / FRAMES - OPERATIONS * BOTTOM_HALF - KERNEL_PATHS) / NODES.len() as u64;
 /// The time of kernel paths in a frame where nothing is dropped: measured here, some 120 traps.
 const KERNEL_PATHS: u64 = 200 * MICROSECOND;
-/// Of that with a token, in thousandths.
+/// The part of a node's computing with a token, in thousandths.
 pub const WITH_TOKEN: u64 = 50;
 /// Time slices of tasks without jobs.
 const SLICE: u64 = 3 * MILLISECOND;
@@ -121,7 +121,7 @@ pub struct Setup {
     pub scheduling: Scheduling,
     /// How the GPU is shared.
     pub sharing: Sharing,
-    /// Of a node's computing that is done with a token, in thousandths.
+    /// The part of a node's computing that is done with a token, in thousandths.
     pub with_token: u64,
     /// Nodes begin before their releases, where the manifest lets them by default.
     pub early: bool,
@@ -132,14 +132,14 @@ pub struct Setup {
 pub struct Frames {
     /// Its period, nanoseconds.
     pub period: u64,
-    /// Of each frame that is done, when it was released and when it was done, in nanoseconds from the first release of all on, in order.
+    /// The instants at which each finished frame was released and done, in nanoseconds from the first release of all on, in order.
     pub done: Vec<[u64; 2]>,
 }
 
 /// The results of a run.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Outcome {
-    /// Of each graph, those with the shortest periods first.
+    /// The results of each graph, those with the shortest periods first.
     pub graphs: Vec<Frames>,
     /// For how long CPUs were not idle, in sum, nanoseconds.
     pub busy: u64,

@@ -183,9 +183,9 @@ fn run(program: &Path, setup: Setup, seed: u64, length: u64) -> Result<Run> {
 
 /// The results of a run, from the end of its warm-up on.
 pub struct Run {
-    /// Of each graph, its period in nanoseconds, and gaps between completions, in periods, the least first.
+    /// The period of each graph in nanoseconds, and its gaps between completions, in periods, the least first.
     graphs: Vec<(u64, Vec<f64>)>,
-    /// Of each graph, the share of frames that is missing.
+    /// The share of missing frames of each graph.
     dropped: Vec<f64>,
     /// Latencies in periods, in the order of completion.
     latencies: Vec<f64>,

@@ -70,7 +70,7 @@ const LIDAR: Client = Client {
     burn: 1_000,
     operations: [500, 3_000, 500],
 };
-/// Its budget is only a time slice.
+/// A client with a budget that is only a time slice.
 const HOG: Client =
     Client { name: "hog", period: 10_000, deadline: 10_000, budget: 1_000, burn: 500, operations: [500, 10_000, 500] };
 /// Clients of a device, less `camera` and `lidar`.
@@ -277,7 +277,7 @@ fn manifest(name: &str, choice: Choice, length: u64) -> String {
     text
 }
 
-/// Of the arrangement with tokens all deadlines are proved.
+/// The admission of the arrangement: all deadlines of the one with tokens are proved.
 fn hard(whole: Whole) -> &'static str {
     if whole == Whole::Token { "hard = true\n" } else { "" }
 }

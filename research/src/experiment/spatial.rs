@@ -150,7 +150,7 @@ const fn paper(name: &'static str, about: &'static str, says: fn(What, usize) ->
     Arrangement { name, about, variant: "", way: None, paper: says }
 }
 
-/// Of four figures the one of that number of processes.
+/// The figure for that number of processes, of four.
 fn of_sizes(figures: [f64; 4], size: usize) -> f64 {
     SIZES.iter().position(|one| *one == size).map_or(f64::NAN, |place| figures[place])
 }

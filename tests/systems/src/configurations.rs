@@ -201,7 +201,7 @@ fn gpu(text: &mut String, number: usize, cluster: usize, pool: usize, order: &st
 pub struct Seen {
     /// Jobs that were completed by clients.
     jobs: u64,
-    /// Of those, too late.
+    /// The number of those that were too late.
     misses: u64,
     /// The number of waits for a token.
     token_waits: usize,

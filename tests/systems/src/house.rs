@@ -61,7 +61,7 @@ struct Figures {
     long_functions: usize,
     /// Assertions per 1,000 lines, in tenths.
     assertions: BTreeMap<String, usize>,
-    /// Of 1,000 words in comments, or in pages, those of [`WORDS`], in tenths.
+    /// The part of the words in comments, or in pages, that are among [`WORDS`], in tenths per 1,000.
     words: BTreeMap<String, usize>,
 }
 

@@ -22,9 +22,9 @@ struct Watched {
     /// The first release of its source, and the time between two of them, nanoseconds.
     start: u64,
     period: u64,
-    /// Of each job of a node without further ones, in the order in which they ended.
+    /// The latency of each job of a node without further ones, in the order in which they ended.
     latencies: Vec<u64>,
-    /// Of each such node the number of the last one.
+    /// The number of the last job of each such node.
     last: BTreeMap<usize, u64>,
 }
 
@@ -37,7 +37,7 @@ impl Watched {
 }
 
 impl Latencies {
-    /// Of a system that has not run yet.
+    /// The latencies of a system that has not run yet.
     #[must_use]
     pub fn new(system: &Resolved) -> Latencies {
         let watched = |graph: &Graph| {
@@ -53,7 +53,7 @@ impl Latencies {
         Latencies { graphs: system.graphs.iter().filter_map(watched).collect() }
     }
 
-    /// Of a whole trace.
+    /// The latencies in a whole trace.
     #[must_use]
     pub fn of(trace: &Trace, system: &Resolved) -> Latencies {
         let mut latencies = Latencies::new(system);
@@ -78,7 +78,7 @@ impl Latencies {
         }
     }
 
-    /// Of each graph whether, at this instant, a job has not ended that should have.
+    /// Whether, at this instant, a job of each graph has not ended that should have.
     #[must_use]
     pub fn overdue(&self, now: u64) -> Vec<bool> {
         let is_overdue = |watched: &Watched| {
@@ -88,7 +88,7 @@ impl Latencies {
         self.graphs.iter().map(is_overdue).collect()
     }
 
-    /// Of each graph, in their order, those of its jobs, in the order in which they ended; nanoseconds.
+    /// The latencies of each graph's jobs, graphs in their order, jobs in the order in which they ended; nanoseconds.
     pub fn of_graphs(&self) -> impl Iterator<Item = &[u64]> {
         self.graphs.iter().map(|watched| watched.latencies.as_slice())
     }

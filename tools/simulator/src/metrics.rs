@@ -57,7 +57,7 @@ pub struct Summary {
 }
 
 impl Metrics {
-    /// Of a system that has not run yet.
+    /// The metrics of a system that has not run yet.
     #[must_use]
     pub fn new(system: &Resolved) -> Metrics {
         let tasks = system.tasks.iter().map(|task| {
@@ -72,7 +72,7 @@ impl Metrics {
         Metrics { tasks: tasks.collect(), homes }
     }
 
-    /// Of a whole trace.
+    /// The metrics of a whole trace.
     #[must_use]
     pub fn of(trace: &Trace, system: &Resolved) -> Metrics {
         let mut metrics = Metrics::new(system);
@@ -182,7 +182,7 @@ impl TaskMetrics {
 }
 
 impl Summary {
-    /// Of `numbers`; `None` if there are none.
+    /// The summary of `numbers`; `None` if there are none.
     #[must_use]
     pub fn of(mut numbers: Vec<i64>) -> Option<Summary> {
         numbers.sort_unstable();

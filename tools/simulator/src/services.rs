@@ -40,7 +40,7 @@ struct Watched {
 }
 
 impl Services {
-    /// Of a system that has not run yet.
+    /// The services of a system that has not run yet.
     #[must_use]
     pub fn new(system: &Resolved) -> Services {
         let is_only = |server: u32| system.endpoints.iter().filter(|(_, one)| one.server == server).count() == 1;

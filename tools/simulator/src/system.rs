@@ -38,7 +38,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Of a simulation of this system.
+    /// The error of a simulation of this system.
     fn of(error: SimulationError, manifest: &Manifest) -> Error {
         match error {
             SimulationError::Stuck { at, task } => Error::Stuck { task: manifest.system.tasks[task].name.clone(), at },

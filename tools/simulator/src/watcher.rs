@@ -48,7 +48,7 @@ enum At {
 #[derive(Clone, Debug)]
 pub struct Watch {
     at: At,
-    /// Of each task.
+    /// The course of each task.
     courses: Vec<Course>,
 }
 

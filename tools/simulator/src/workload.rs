@@ -247,15 +247,15 @@ pub enum Deadlines {
 /// Draws task sets.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Generator {
-    /// Of each task.
+    /// The utilisation of each task.
     pub utilisations: Utilisations,
-    /// Of each task.
+    /// The period of each task.
     pub periods: Periods,
-    /// Of each task.
+    /// The deadline of each task.
     pub deadlines: Deadlines,
     /// How many tasks; `None`: until the utilisation is reached.
     pub tasks: Option<usize>,
-    /// Of all tasks together, billionths of a CPU.
+    /// The utilisation of all tasks together, billionths of a CPU.
     pub utilisation: Option<u64>,
 }
 

@@ -47,7 +47,7 @@ pub struct TaskNow {
     pub is_complete: bool,
     /// Jobs that were seen to end.
     pub jobs: u64,
-    /// Of these, late ones.
+    /// The number of late ones among these.
     pub misses: u64,
     /// Completion less deadline of the latest, nanoseconds.
     pub latest: Option<i64>,

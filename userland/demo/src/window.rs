@@ -9,9 +9,9 @@ pub const SHAKE: usize = 6;
 
 /// The part of the photograph the window can see.
 pub const SCENE_WIDTH: usize = WIDTH + 2 * SHAKE;
-/// Its rows.
+/// Rows of that part.
 pub const SCENE_HEIGHT: usize = HEIGHT + 2 * SHAKE;
 /// Where that part begins in the photograph.
 pub const SCENE_LEFT: usize = 180;
-/// Its first row.
+/// The first row of that part.
 pub const SCENE_TOP: usize = 66;

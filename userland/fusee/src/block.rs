@@ -97,7 +97,7 @@ pub struct Geometry {
 /// The region lent with a request.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Loan {
-    /// Its length.
+    /// The length of the region.
     pub bytes: u64,
     /// Whether the server may write there.
     pub is_writable: bool,

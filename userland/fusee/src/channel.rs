@@ -27,7 +27,7 @@
 //! | 3 | reads the count: as before? | reads the awaited count: this one? |
 //! | 4 | then waits for its event | then signals that event |
 //!
-//! Of two such fences one comes first, and writes before that one are seen after the other. Acquire and release are too
+//! One of two such fences comes first, and writes before that one are seen after the other. Acquire and release are too
 //! weak for it: on AArch64 both sides could read before their own store is seen, find nothing to do, and one would sleep for
 //! ever. An event that is signalled before the wait stays set. A count is reached once, so there is one signal for
 //! each sleep, and the awaited count need not be cleared.
@@ -49,9 +49,9 @@ const SENDER: usize = 0;
 const RECEIVER: usize = 64;
 /// Where the slots begin.
 pub(crate) const SLOTS: usize = 128;
-/// Of a side's words: how many values it is done with, modulo 2^32.
+/// Offset in a side's words: how many values it is done with, modulo 2^32.
 const COUNT: usize = 0;
-/// Of a side's words: the count of the other side that it waits for.
+/// Offset in a side's words: the count of the other side that it waits for.
 const AWAITED: usize = 4;
 /// The event that a side is woken by.
 const WAKE: u64 = 1;

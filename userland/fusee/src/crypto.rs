@@ -53,9 +53,9 @@ pub struct Key256(pub [u8; 32]);
 /// A key of either length. It is never printed.
 #[derive(Clone, Eq, PartialEq)]
 pub enum Key {
-    /// Of 16 bytes.
+    /// A key of 16 bytes.
     Bits128(Key128),
-    /// Of 32 bytes.
+    /// A key of 32 bytes.
     Bits256(Key256),
 }
 
@@ -64,7 +64,7 @@ pub enum Key {
 pub struct KeyLength(pub usize);
 
 impl Key {
-    /// Its bytes.
+    /// The bytes of the key.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         match self {
@@ -127,7 +127,7 @@ pub struct Part {
     pub from: u64,
     /// Where it goes.
     pub to: u64,
-    /// Its length.
+    /// The length of the text.
     pub bytes: u64,
 }
 
@@ -207,7 +207,7 @@ pub enum Direction {
 /// The region lent with a request.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Loan {
-    /// Its length.
+    /// The length of the region.
     pub bytes: u64,
     /// Whether the server may write there.
     pub is_writable: bool,

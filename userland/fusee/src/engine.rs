@@ -71,7 +71,7 @@ impl Engine {
         Ok(EngineGroup { guards: engines.map(|engine| ManuallyDrop::new(EngineGuard::of(engine))) })
     }
 
-    /// Its number in its device.
+    /// The number of the engine in its device.
     #[must_use]
     pub fn number(&self) -> u32 {
         self.flags & (PREEMPTIBLE - 1)

@@ -29,9 +29,9 @@ pub struct MissingHandle<'a> {
 
 /// A kind of object that an environment can hold.
 pub trait Object: Sized {
-    /// Its number in the environment page.
+    /// The number of the kind in the environment page.
     const KIND: u32;
-    /// Its name in messages.
+    /// The name of the kind in messages.
     const NAME: &'static str;
 
     /// The handle that an entry of this kind describes.

@@ -385,7 +385,7 @@ mod tests {
     use std::vec::Vec;
 
     const BURN: Operation = Operation::Burn { time: 1 };
-    /// Of four blocks.
+    /// A launch of four blocks.
     const TRANSFORM: Launch = Launch { kernel: 7, first: 0, blocks: 4, words: [0; contract::LAUNCH_WORDS] };
 
     fn context() -> Context {

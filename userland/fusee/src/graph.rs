@@ -324,7 +324,7 @@ enum Said {
     Back(u64),
     /// Frames of an object.
     Frames(Frames),
-    /// Of the node with this number, or one's own.
+    /// The notification of free frames of the node with this number, or one's own.
     Room(Option<usize>, Notification),
 }
 

@@ -7,7 +7,7 @@ use fusee_abi::call::{Call, NEVER};
 /// One activation of this task.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct JobInfo {
-    /// Its number; the first is one.
+    /// The number of the job; the first is one.
     pub number: u64,
     /// The instant it might first run.
     pub release: Instant,

@@ -21,7 +21,7 @@ use fusee_accel_contract::space;
 /// A task's end of one device.
 #[derive(Debug)]
 pub struct Side {
-    /// Its context there.
+    /// The context of the task there.
     pub context: Context,
     /// The engine that copies to the device's memory, from memory of the board and of other devices.
     pub copy_in: Engine,

@@ -139,7 +139,7 @@ impl<T: FromBytes + IntoBytes + Immutable> fmt::Debug for LockError<'_, T> {
 
 /// A condition that a task waits for, and that others make true by changing the value of a mutex.
 ///
-/// It is a notification, for which one task waits: if several wait, each has one of its own. The task that makes the condition
+/// A condition is a notification, for which one task waits: if several wait, each has one of its own. The task that makes the condition
 /// true notifies after that, with the mutex or without.
 #[derive(Clone, Copy, Debug)]
 pub struct Condvar {

@@ -36,26 +36,26 @@ impl Region {
         self.handle
     }
 
-    /// Its bytes. While the region is not mapped, an access faults.
+    /// The bytes of the region. While the region is not mapped, an access faults.
     #[inline]
     #[must_use]
     pub fn shared(&self) -> SharedBytes {
         self.shared
     }
 
-    /// Its length in bytes.
+    /// The length of the region in bytes.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Its address in this task; zero if the task may neither read nor write it.
+    /// The address of the region in this task; zero if the task may neither read nor write it.
     #[must_use]
     pub fn address(&self) -> usize {
         self.address
     }
 
-    /// Its physical address, for tasks that program devices; zero for others.
+    /// The physical address of the region, for tasks that program devices; zero for others.
     #[must_use]
     pub fn physical(&self) -> u64 {
         self.physical

@@ -25,7 +25,7 @@ pub struct Serial {
 /// Why a serial line was not read or written.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum SerialError {
-    /// Its server does not receive.
+    /// The console's server does not receive.
     NoInput,
     /// Another task reads it.
     Taken,

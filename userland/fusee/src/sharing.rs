@@ -23,7 +23,7 @@ pub enum Request {
     Place(u8),
     /// From now on this client wants, by this handle, so many parts of its group's share, 1 to 1024.
     Weigh(u8, u16),
-    /// Of this group, and of the groups below it, let only these members reach the engine, a bit each.
+    /// Let only these members of this group, and of the groups below it, reach the engine, a bit each.
     Admit(u8, u16),
     /// End the command that runs, which is one of this group, or of a group below it.
     End(u8),

@@ -63,7 +63,7 @@ pub struct Record {
     pub commands: u64,
     /// Nanoseconds by which it is ahead, or that it owes; of groups zero.
     pub ahead: u64,
-    /// Its stores wait for the benefit of others.
+    /// Stores of the member wait for the benefit of others.
     pub is_denied: bool,
     /// The member is suspended: a manager does not let it in, or lets in no member of the group.
     pub is_suspended: bool,
@@ -76,7 +76,7 @@ pub struct Record {
 /// All of one moment.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Picture {
-    /// Its number: those of later pictures are higher, up to 2^32.
+    /// The number of the picture: those of later pictures are higher, up to 2^32.
     pub number: u32,
     /// Nanoseconds during which the engine was the clients'.
     pub time: u64,

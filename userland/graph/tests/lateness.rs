@@ -43,7 +43,7 @@ fn graph() -> impl Strategy<Value = Graph> {
 }
 
 impl Graph {
-    /// Of each node the first jobs' releases and ends, and the job of the source that each needs last; jobs end `early` before they have to.
+    /// The first jobs' releases and ends of each node, and the job of the source that each needs last; jobs end `early` before they have to.
     fn jobs(&self, periods: u64, early: impl Fn(usize, u64) -> u64) -> Vec<Vec<(u64, u64, u64)>> {
         let mut all: Vec<Vec<(u64, u64, u64)>> = vec![Vec::new(); self.nodes.len()];
         loop {

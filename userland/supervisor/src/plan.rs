@@ -51,7 +51,7 @@ pub struct Seen {
 }
 
 impl Course {
-    /// Of a task that has never ended.
+    /// The course of a task that has never ended.
     pub const NEW: Course = Course { history: History::NEW, seen: Instant::ZERO, next: Instant::NEVER };
 
     /// The task's last end was at `at`; `None` if that was seen before.
@@ -94,7 +94,7 @@ fn microseconds(number: u32) -> Nanoseconds {
 }
 
 impl History {
-    /// Of a task that has never ended.
+    /// The history of a task that has never ended.
     pub const NEW: History = History { begun: [None; REMEMBERED], short: 0 };
 
     /// The task has ended at `at`.

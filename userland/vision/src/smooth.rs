@@ -52,7 +52,7 @@ impl Default for Window {
 }
 
 impl Window {
-    /// Of a camera that has not moved yet.
+    /// The window of a camera that has not moved yet.
     #[must_use]
     pub const fn new() -> Self {
         Self([Matrix::IDENTITY; LENGTH - 1])

@@ -2,5 +2,5 @@
 
 /// Pixels of a row of that part.
 pub const SCENE_WIDTH: usize = 264;
-/// Its rows.
+/// Rows of the scene.
 pub const SCENE_HEIGHT: usize = 216;

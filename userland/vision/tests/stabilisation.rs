@@ -76,9 +76,9 @@ fn fast(path: &[f64]) -> f64 {
 
 #[derive(Default)]
 struct Measured {
-    /// Of each frame but the first, the largest error of the four corners, in pixels, sorted.
+    /// The largest error of the four corners, in pixels, for each frame but the first, sorted.
     corners: Vec<f64>,
-    /// Of the same frames, if nothing had been estimated.
+    /// The errors of these frames, if nothing had been estimated.
     moved: Vec<f64>,
     agreeing: Vec<usize>,
     verdicts: Vec<Verdict>,

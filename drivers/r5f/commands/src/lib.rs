@@ -28,9 +28,9 @@ pub struct Window {
 /// The memory of one client's operands.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Space {
-    /// Its buffer in system memory, at device address `BUFFER_BASE`.
+    /// The client's buffer in system memory, at device address `BUFFER_BASE`.
     pub buffer: Window,
-    /// Its share of the device's memory, at device address `LOCAL_BASE`.
+    /// The client's share of the device's memory, at device address `LOCAL_BASE`.
     pub local: Window,
 }
 

@@ -26,7 +26,7 @@ pub const FRAME_BYTES: usize = cobs::max_encoding_length(BODY_BYTES) + 1;
 /// Version, CPU, two counts of one byte, the number of the first record, how many each CPU has written, and the checksum.
 const HEADER_BYTES: usize = 4 + NUMBER_BYTES * (1 + CPUS) + CRC_BYTES;
 const CRC_BYTES: usize = 4;
-/// Of 64, 32 and 16 bits, seven in each byte.
+/// Bytes of numbers of 64, 32 and 16 bits, seven bits in each byte.
 const NUMBER_BYTES: usize = 10;
 const WORD_BYTES: usize = 5;
 const HALF_BYTES: usize = 3;
@@ -78,7 +78,7 @@ impl core::error::Error for FrameError {}
 /// One record, as the difference to the one before.
 #[derive(Default, Deserialize, Serialize)]
 struct Step {
-    /// Its time is read before its number is given: it may go back.
+    /// The difference of times. A record's time is read before its number is given: it may go back.
     time: i64,
     number: u64,
     event: u8,

@@ -152,7 +152,7 @@ impl Kernel for Search {
     }
 }
 
-/// Of its launches with one length something is known.
+/// Times that are known of launches with one length.
 const TIMES: Times = Times::Known(&[BlockTime { identity: identity::<Search>(), class: 64, time: 70_000 }]);
 
 const KERNELS: &[Entry] = &compute::table([

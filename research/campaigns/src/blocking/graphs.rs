@@ -22,9 +22,9 @@ use crate::draws::{Draws, Wrong};
 /// The bounds of a system.
 #[derive(Clone, Debug, Default)]
 pub struct GraphClaims {
-    /// Of each task how long it takes from a release to its completion, at most, nanoseconds.
+    /// The longest time of each task from a release to its completion, nanoseconds.
     pub responses: Vec<Option<u64>>,
-    /// Of each graph how late its nodes are; empty: nothing is said.
+    /// The lateness of the nodes of each graph; empty: there is no bound.
     pub nodes: Vec<Vec<Lateness>>,
 }
 

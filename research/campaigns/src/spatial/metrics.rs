@@ -16,7 +16,7 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// Of processes that take so long alone and together, in one unit.
+    /// The metrics of processes that take so long alone and together, in one unit.
     #[must_use]
     pub fn new(alone: &[f64], together: &[f64]) -> Metrics {
         let ntt: Vec<f64> = alone.iter().zip(together).map(|(alone, together)| together / alone).collect();

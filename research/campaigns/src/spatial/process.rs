@@ -7,7 +7,7 @@ use super::workload::Trace;
 /// The next need of a process.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Need<'a> {
-    /// Its CPU for so long.
+    /// The process's CPU for so long.
     Compute(u64),
     /// The copy engine for so long.
     Copy(u64),
@@ -46,7 +46,7 @@ impl<'a> Process<'a> {
         }
     }
 
-    /// Its present step has ended. Behind the last one a run is complete, and the next one begins at once.
+    /// Ends the present step. Behind the last one a run is complete, and the next one begins at once.
     pub fn step_ended(&mut self, now: u64) {
         self.step += 1;
         if self.step == self.trace.launches.len() + 3 {

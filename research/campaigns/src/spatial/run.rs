@@ -41,7 +41,7 @@ pub struct Member<'a> {
 /// The results of a run.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Outcome {
-    /// Of each process, how long each complete run took, in nanoseconds.
+    /// The time of each complete run of each process, in nanoseconds.
     pub runs: Vec<Vec<u64>>,
     /// Virtual time of all, in nanoseconds.
     pub length: u64,

@@ -24,7 +24,7 @@ pub struct Outcome {
     pub late: u64,
     /// Tokens by how far the task moved for them: not at all, near, far.
     pub moves: [u64; 3],
-    /// Of those that moved, how often all tokens of the task's own GPU were held when it asked, and those of all GPUs.
+    /// The number of those that moved while all tokens of the task's own GPU were held when it asked, and those of all GPUs.
     pub own_full: u64,
     pub all_full: u64,
     /// Tokens of its own GPU that were held when it asked, over all requests; and how many tokens these were.

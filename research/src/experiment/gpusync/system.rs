@@ -38,9 +38,9 @@ struct Cluster<'a> {
     scale: &'a Scale,
     setup: Setup,
     tasks: Vec<Task>,
-    /// Of each GPU task, in nanoseconds.
+    /// The budget of each GPU task, in nanoseconds.
     budgets: Vec<u64>,
-    /// Of each GPU task, the instants from which on a job runs longer than declared.
+    /// The instants from which on a job of each GPU task runs longer than declared.
     moments: Vec<Vec<u64>>,
     manifest: Manifest,
     length: u64,

@@ -13,7 +13,7 @@ const SAVE: u64 = 19_456;
 const ENDLESS: u64 = 10_000 * MS;
 const ACQUIRE: Asked = call(Call::Acquire, "ee");
 const RELEASE: Asked = call(Call::Release, "ee");
-/// Its job goes on while the operation does.
+/// A job goes on for so long, while the operation does.
 const STAY: Asked = sleep(60 * MS);
 
 /// A job of each of these tasks, by its deadline and its phase in milliseconds and its budget in microseconds.

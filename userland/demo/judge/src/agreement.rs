@@ -15,7 +15,7 @@ use fusee_manifest::trace::Trace;
 pub struct Agreement {
     /// Grants and completions in the run.
     pub compared: usize,
-    /// Of those, the ones the simulation has in the same place.
+    /// The number of those that the simulation has in the same place.
     pub equal: usize,
 }
 

@@ -201,12 +201,12 @@ struct Seen {
     processed: usize,
     /// The number of those with a displacement that was found.
     recovered: usize,
-    /// Of those, the ones that are right, byte by byte.
+    /// The number of those that are right, byte by byte.
     equal: usize,
 }
 
 impl Seen {
-    /// Of the stabiliser's record. Its frames are written into `folder`, if there is one.
+    /// Judges the stabiliser's record. Its frames are written into `folder`, if there is one.
     fn of(run: &Evidence<'_>, folder: Option<&Path>) -> Result<Seen> {
         let mut regions = run.manifest.system.regions.iter();
         let (_, region) = regions.find(|(name, _)| name == "record").context("region `record` is gone")?;

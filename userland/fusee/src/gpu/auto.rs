@@ -55,7 +55,7 @@ pub enum AutoError {
     Missing(MissingHandle<'static>),
     /// The task has two pools, or two engines with one number: only the task can choose.
     Ambiguous,
-    /// Its parameter `chunk` is no positive multiple of eight.
+    /// The parameter `chunk` is no positive multiple of eight.
     BadChunk,
 }
 

@@ -30,7 +30,7 @@ pub trait Operand<'b, V>: sealed::Sealed {
     /// The memory it is in.
     type Memory;
 
-    /// Its first device address, and its bytes.
+    /// The first device address of the buffer, and its bytes.
     fn place(&self) -> (u64, u64);
 }
 

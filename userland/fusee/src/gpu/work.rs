@@ -93,7 +93,7 @@ impl<M> Buffer<M> {
         Self { shared, address, bytes, memory: PhantomData }
     }
 
-    /// Its first device address, and its bytes.
+    /// The first device address of the buffer, and its bytes.
     pub(super) fn range(&self) -> (u64, u64) {
         (self.address, self.bytes)
     }

@@ -35,7 +35,7 @@ const RESPONSE_BITS: u32 = 12;
 pub struct Corner {
     /// Where it is, in pixels.
     pub x: i32,
-    /// Its row.
+    /// The row of the corner.
     pub y: i32,
     /// How strong it is, in units of 4,096 grey levels to the fourth; zero: the cell has none.
     pub response: i32,

@@ -51,14 +51,14 @@ const TEXTURE: i64 = (WINDOW * WINDOW) as i64 * (2 << LEVEL_BITS) * (2 << LEVEL_
 pub struct Track {
     /// Place in the second picture, in 1/1,024 pixels.
     pub x: i32,
-    /// Its row.
+    /// The row of the corner.
     pub y: i32,
     /// Mean absolute difference of both windows, in 1/16 grey level; negative: the corner was not found.
     pub difference: i32,
 }
 
 impl Track {
-    /// Of a corner that was not found.
+    /// The track of a corner that was not found.
     pub const LOST: Self = Self { x: 0, y: 0, difference: -1 };
 
     /// As it stands in memory.

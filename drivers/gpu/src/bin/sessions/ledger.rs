@@ -16,16 +16,16 @@ use fusee_accel_contract::{CONTEXTS, space};
 pub struct Limits {
     /// At a time.
     pub contexts: usize,
-    /// Of them of one client.
+    /// The number of contexts that may be open of one client.
     pub each: usize,
 }
 
 /// A client's memory, in pages.
 #[derive(Clone, Copy, Default)]
 pub struct Memory {
-    /// Of its buffer.
+    /// Pages of the client's buffer.
     pub buffer: u64,
-    /// Of its share of the device's memory.
+    /// Pages of the client's share of the device's memory.
     pub local: u64,
 }
 
@@ -48,7 +48,7 @@ struct Context {
     ordinal: u64,
     memory: Memory,
     phase: Phase,
-    /// Of each window, the pages that are mapped.
+    /// The mapped pages of each window.
     mapped: [u128; 2],
 }
 

@@ -5,8 +5,8 @@
 //! client that has one; parameters "contexts" and "each", how many may be open, "context.CLIENT" and "badge.CLIENT", and "sharer.ENGINE", the badge
 //! of the engine's sharer.
 //!
-//! It runs with key and budget of the clients that wait for it, and is another task than the driver: bottom halves of completions wait for no request.
-//! Nothing is created: a context's doorbells, ring and memory are the manifest's, and a request only asks that the device may use them.
+//! The server runs with key and budget of the clients that wait for it, and is another task than the driver: bottom halves of completions wait for no
+//! request. Nothing is created: a context's doorbells, ring and memory are the manifest's, and a request only asks that the device may use them.
 //!
 //! # Invariants
 //!

@@ -1,7 +1,6 @@
 //! How late graphs are: from the release of a source until the last job ends that works on its tokens.
 //!
-//! Records are looked at one by one, as by `metrics`. A job says its number when it completes, so records that a ring has lost make no other job
-//! wrong.
+//! Records are looked at one by one, as by `metrics`. A job says its number when it completes, so lost records make no other job wrong.
 
 use std::collections::BTreeMap;
 

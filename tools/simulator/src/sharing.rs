@@ -1,7 +1,6 @@
 //! The program of a sharer: the course of `drivers/sharer`, each step a trap or an access to the simulated device, at no cost of time.
 //!
-//! The page that shows the usage of clients is not written: a region is one word here. Of the server of sessions there is the part that a sharer asks
-//! for.
+//! The page that shows usage is not written: a region is one word here. The server of sessions has the part that a sharer asks for.
 
 use fusee::session::{self, Refusal};
 use fusee::{DoorbellPage, Instant, Nanoseconds};

@@ -1,7 +1,7 @@
 //! Decodes frames of the crate `defmt`, hexadecimal in lines, to JSON in lines: `fusee-decoder ROOT ELF`.
 //!
 //! A process of its own, with limits, because the crate that decodes frames trusts them. Its start, and its end in the
-//! middle, is in `tools/host/src/defmt.rs`.
+//! middle, are in `tools/host/src/defmt.rs`.
 #![forbid(unsafe_code)]
 
 use std::io::{BufRead, Write};

@@ -572,7 +572,7 @@ impl Board {
         }
     }
 
-    /// Lets `device` forget the commands of `context`, which uses engines without their locks, on `engine`, if one runs there. Returns whether one does.
+    /// Lets `device` forget the commands of `context`, one without locks, on `engine`, if one of them runs. Returns whether one does.
     pub fn reset_running(&mut self, device: usize, engine: contract::EngineIndex, context: usize) -> bool {
         let runs = self.shares(device, context) && self.running(device, engine) == context + 1;
         if runs {

@@ -1,7 +1,7 @@
 //! The state of a system at the moment, from the records that have come so far: running tasks, the objects and tasks that others wait for, how late
 //! jobs are, and used budgets.
 //!
-//! Records may come in pieces, and for ever: nothing is kept of them but this. Where some are missing, their news are not
+//! Records may come in pieces, and for ever: nothing is kept of them but this. Where some are missing, the change is not
 //! known until the next record that says it.
 
 use std::collections::BTreeMap;

@@ -1,9 +1,8 @@
 //! The accelerators: `qemu/device-model`, once for each device, as the firmware of a CPU of its own.
 //!
 //! Two things wake the CPU: a client's kick (a store to the interrupt translation page, which the kernel has
-//! routed here, or a software interrupt that the kernel sends for it) and the timer. It then lets each device look at the world, does what the device asks for, and
 //! routed here, or a software interrupt that the kernel sends for it) and the timer. It then lets each device look at the world, takes the actions
-//! that the device asks for, and
+//! that the device asks for, and sleeps again; it never spins. The kernel, which starts it, gives it the address of its `firmware::Blocks`.
 //!
 //! A firmware is a program with [`firmware!`], which names the kernels of its devices. Their work is done on stacks of their own, a slice at a
 //! time (`worker`), so that a kernel that does not end, or fills its stack, or panics, keeps no device from anything.

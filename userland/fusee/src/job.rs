@@ -93,7 +93,7 @@ const ROUND: u64 = 4;
 ///
 /// Each stretch of computing takes at most two thirds of the rest, even where four emulated CPUs share one timeline
 /// and an instruction costs four nanoseconds. Looking at the clock is a trap, and traps of several CPUs wait for each
-/// other, on no account; so the last few microseconds are computed at once, at the speed of the stretch before.
+/// other, on no task's account; so the last few microseconds are computed at once, at the speed of the stretch before.
 pub fn burn(time: Nanoseconds) {
     if time == Nanoseconds::ZERO {
         return;

@@ -343,7 +343,7 @@ fn enable_system_registers() {
 /// Lets the calling CPU take all group 1 interrupts, of any priority.
 fn take_group() {
     // SAFETY: ICC_CTLR_EL1, ICC_PMR_EL1 and ICC_IGRPEN1_EL1 are writable at EL1 once `enable_system_registers` has run. Not `nomem`: all words that a
-    // handler finds is stored before the first interrupt.
+    // handler finds are stored before the first interrupt.
     unsafe {
         asm!(
             "msr s3_0_c12_c12_4, xzr",

@@ -1,7 +1,7 @@
 //! Conformance systems: QEMU, the simulator and the checked-in golden trace must tell the same story.
 //!
 //! Compared are the canonical traces of scripted tasks, and the marks of sharers, from the synchronous release on: the contents of each cell of the
-//! 1 ms grid contains, up to the shutdown. A system may list policies and clusters to be run with; each combination has a golden trace
+//! 1 ms grid, up to the shutdown. A system may list policies and clusters to be run with; each combination has a golden trace
 //! of its own. The steps of drivers and servers without a script in between differ by nature.
 
 use std::path::{Path, PathBuf};

@@ -1,7 +1,7 @@
 //! The messages of a task by the macros of the crate `defmt`, in the trace.
 //!
 //! A frame says which text it is by a number, and has the arguments as they are in memory, so the task formats nothing. `cargo xtask trace
-//! --messages` finds the texts in the task's ELF file. Each eight bytes are a system call. A frame has [`DEFMT_BYTES`] at most, what is
+//! --messages` finds the texts in the task's ELF file. Each eight bytes are a system call. A frame has [`DEFMT_BYTES`] at most,
 //! longer ones are cut: the cost of a call is bounded, but for the task's own implementations of `Format` and `Display`.
 
 use crate::trace_text::TraceText;

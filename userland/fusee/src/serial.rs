@@ -1,7 +1,7 @@
 //! A serial line to read and write, by the traits of the crate `embedded-io`: the other side of `drivers/console`.
 //!
 //! Written text goes through the console, and its server keeps it until its line is complete, or until [`Write::flush`]. Bytes that are read were
-//! received since; nothing of it is shown. One task can read: the first one that does.
+//! received since; nothing of them is shown. One task can read: the first one that does.
 //!
 //! The line's interrupt signals a notification that *this task* waits for, and the server looks when it is asked next. So bytes that are not asked
 //! for cost nothing, and bytes beyond the port's capacity are lost, as on any serial line.

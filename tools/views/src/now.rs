@@ -34,13 +34,8 @@ pub struct Now {
 /// One task.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TaskNow {
-<<<<<<< HEAD:tools/views/src/now.rs
     /// Its activity, as far as one record has it.
     doing: Doing,
-=======
-    /// Its state.
-    pub state: State,
->>>>>>> e429f66d (tools: comments with nouns as subjects):tools/exports/src/now.rs
     /// Its newest job; zero: there was none yet.
     pub job: u32,
     /// Whether that is complete.
@@ -59,11 +54,7 @@ pub struct TaskNow {
     pub is_dry: bool,
 }
 
-<<<<<<< HEAD:tools/views/src/now.rs
 /// The activity of a task, as far as one record has it.
-=======
-/// The state of a task.
->>>>>>> e429f66d (tools: comments with nouns as subjects):tools/exports/src/now.rs
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 enum Doing {
     /// Nothing was heard of it.
@@ -75,13 +66,8 @@ enum Doing {
     Ready,
     /// The task is suspended by a call.
     Waits(Wait),
-<<<<<<< HEAD:tools/views/src/now.rs
     /// It has ended.
     Ended(Ended),
-=======
-    /// The task has ended: by itself, by a fault, by another task.
-    Ended(&'static str),
->>>>>>> e429f66d (tools: comments with nouns as subjects):tools/exports/src/now.rs
 }
 
 /// One engine.
@@ -212,11 +198,7 @@ impl Now {
         (ran, charged)
     }
 
-<<<<<<< HEAD:tools/views/src/now.rs
     /// The present state of a task.
-=======
-    /// The state of a task, in words.
->>>>>>> e429f66d (tools: comments with nouns as subjects):tools/exports/src/now.rs
     #[must_use]
     pub fn state(&self, task: usize, system: &Resolved) -> State {
         let now = &self.tasks[task];
@@ -235,27 +217,16 @@ impl Now {
         }
     }
 
-<<<<<<< HEAD:tools/views/src/now.rs
     /// An endpoint of this task, if nobody waits for an answer of its.
     fn idle_endpoint(&self, task: usize, system: &Resolved) -> Option<usize> {
-=======
-    /// An endpoint of this task, if no client waits for its answer.
-    fn idle_endpoint<'a>(&self, task: usize, system: &'a Resolved) -> Option<&'a str> {
->>>>>>> e429f66d (tools: comments with nouns as subjects):tools/exports/src/now.rs
         let is_own = |index: usize| system.endpoints.get(index).is_some_and(|(_, one)| one.server as usize == task);
         let waits = |other: &TaskNow| matches!(other.doing, Doing::Waits(Wait::Server(endpoint)) if is_own(endpoint));
         let own = (0..system.endpoints.len()).find(|index| is_own(*index));
         own.filter(|_| !self.tasks.iter().any(waits))
     }
 
-<<<<<<< HEAD:tools/views/src/now.rs
     /// Its wait, with the tasks that are to end it.
     fn waits(&self, task: usize, wait: Wait, system: &Resolved) -> State {
-=======
-    /// The object that it waits for, and behind a colon the task.
-    fn wait_words(&self, task: usize, wait: Wait, system: &Resolved) -> String {
-        let name = |task: usize| system.tasks.get(task).map_or("?", |task| task.name.as_str());
->>>>>>> e429f66d (tools: comments with nouns as subjects):tools/exports/src/now.rs
         let whom: Vec<usize> = match wait {
             Wait::Token(pool) => self.pools.get(pool).into_iter().flat_map(BTreeMap::values).copied().collect(),
             Wait::Engine(engine) => self.engines.get(engine).and_then(|engine| engine.user).into_iter().collect(),

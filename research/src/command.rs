@@ -73,6 +73,7 @@ pub fn main() -> ExitCode {
 pub fn tool() -> ExitCode {
     match std::env::args().nth(1) {
         Some(name) if has(&name) => research(),
+        Some(name) if fusee_advise::command::has(&name) => fusee_advise::command::main(),
         Some(name) if fusee_looks::command::has(&name) => fusee_looks::command::main(),
         _ => fusee_tool::command::main(),
     }

@@ -46,6 +46,8 @@ enum Command {
     Simulate(simulate::SimulateArguments),
     /// Says what can be proved of a system, or of task sets, before they run.
     Analyze(analyze::AnalyzeArguments),
+    /// Tries arrangements of a system's tasks on its CPUs, and prints those in which most is proved, with the lines to change.
+    Advise(passed::Passed),
     /// Measures the paths of the kernel, in instructions, beside those of other kernels.
     Bench(passed::Passed),
     /// Says where the instructions of the paths that `bench` measures go, by function and by what they are for.
@@ -148,6 +150,7 @@ fn dispatch(arguments: &Arguments) -> Result<bool> {
         Command::Test(passed) => passed::test(passed, arguments),
         Command::Analyze(analyze) if analyze.suggest.suggest => suggest::suggest(&analyze.suggest, arguments),
         Command::Analyze(arguments) => analyze::analyze(arguments),
+        Command::Advise(passed) => passed::advise(passed, arguments),
         Command::Bench(passed) => research("bench", passed),
         Command::Profile(passed) => research("profile", passed),
         Command::Worst(passed) => research("worst", passed),

@@ -25,6 +25,8 @@ pub struct Passed {
 const RESEARCH: &str = "fusee-research";
 /// The package of looks into systems that run.
 pub const LOOKS: &str = "fusee-looks";
+/// The package of advice on arrangements.
+const ADVISE: &str = "fusee-advise";
 /// The package of cards.
 const FLASH: &str = "fusee-flash";
 /// The package of a project's tests.
@@ -46,6 +48,14 @@ pub fn research(name: &str, passed: &Passed, arguments: &Arguments) -> Result<bo
 /// Cargo does not start.
 pub fn looks(name: &str, passed: &Passed, arguments: &Arguments) -> Result<bool> {
     run(LOOKS, name, passed, arguments)
+}
+
+/// Advises on the arrangement of tasks on CPUs.
+///
+/// # Errors
+/// Cargo does not start.
+pub fn advise(passed: &Passed, arguments: &Arguments) -> Result<bool> {
+    run(ADVISE, "advise", passed, arguments)
 }
 
 /// Makes or writes a card.

@@ -2,6 +2,7 @@
 //!
 //! One crate, so that the kernel and the device model are linked once. Campaigns are drawn by `research`.
 
+mod advise;
 mod keys;
 mod lives;
 mod obligations;

@@ -1,0 +1,8 @@
+//! Advice on arrangements: see the library of this package.
+#![forbid(unsafe_code)]
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    fusee_advise::command::main()
+}

@@ -62,6 +62,8 @@ pub struct Parts {
     pub interrupts: Vec<Follower>,
     /// Pools of one cluster.
     pub pools: Vec<Follower>,
+    /// The present cluster of the task that the key `end` stands for, if the manifest has this key.
+    pub end: Option<usize>,
     /// Locks of engines.
     pub locks: Vec<Lock>,
     /// Policies for which the tasks have all keys.
@@ -157,6 +159,7 @@ impl Parts {
                 .collect(),
             interrupts,
             pools,
+            end: end(system, document),
             locks: locks.into_iter().map(|(lock, _)| lock).collect(),
             policies: policies.into_iter().filter(|one| *one != PolicyName::Fp || has_priorities).collect(),
         }
@@ -166,6 +169,12 @@ impl Parts {
 /// The table called `name` of a section.
 fn entry<'a>(document: &'a DocumentMut, section: &str, name: &str) -> Option<&'a dyn TableLike> {
     document.get(section)?.as_table_like()?.get(name)?.as_table_like()
+}
+
+/// The present cluster of the task for which the key `end` stands.
+fn end(system: &Resolved, document: &DocumentMut) -> Option<usize> {
+    document.get("system")?.get("end")?;
+    system.tasks.iter().rev().find(|task| task.name == "end").map(|task| task.cluster as usize)
 }
 
 /// The part of a CPU that the budget and the declared operations of a real-time task need.

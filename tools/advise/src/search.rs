@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use fusee_manifest::{ManifestErrors, PolicyName, Variant};
+use fusee_manifest::{ManifestErrors, PolicyName, Resolved, Variant};
 use toml_edit::DocumentMut;
 
 use crate::arrangement::{Arrangement, Parts, Placing};
@@ -155,16 +155,14 @@ impl Search<'_> {
         self.count += 1;
         let first = text.clone();
         let mut read = self.reading.lenient(&document);
-        if let Ok(manifest) = &read {
-            // Where a task has its cluster from something else than its own table, the key is written there.
-            let is_other = |(_, table): &(usize, &crate::arrangement::Table)| {
-                let system = &manifest.system;
-                let own = &system.clusters[system.tasks[table.task].cluster as usize].0;
-                *own != arrangement.clusters[arrangement.homes[table.unit]].name
-            };
-            named.extend(self.parts.tables.iter().enumerate().filter(is_other).map(|(at, _)| at));
-        }
-        if !named.is_empty() {
+        // Where a task has its cluster from the task that it is like, a cluster of its own is written if that is another one. Others
+        // may be like this task, so the text is looked at again.
+        while let Ok(manifest) = &read {
+            let before = named.len();
+            named.extend(self.elsewhere(&manifest.system, &arrangement));
+            if named.len() == before {
+                break;
+            }
             document = text::write(&self.document, &self.parts, &arrangement, &named);
             text = document.to_string();
             read = self.reading.lenient(&document);
@@ -183,6 +181,16 @@ impl Search<'_> {
         };
         self.seen.insert(first, place);
         place
+    }
+
+    /// Tables of tasks that are not where the arrangement has them.
+    fn elsewhere(&self, system: &Resolved, wanted: &Arrangement) -> Vec<usize> {
+        let is_other = |at: &usize| {
+            let table = &self.parts.tables[*at];
+            let own = &system.clusters[system.tasks[table.task].cluster as usize].0;
+            *own != wanted.clusters[wanted.homes[table.unit]].name
+        };
+        (0..self.parts.tables.len()).filter(is_other).collect()
     }
 
     /// Tries all divisions, placings and policies.

@@ -14,7 +14,7 @@ use toml_edit::{Array, Decor, DocumentMut, InlineTable, Item, Table, TableLike, 
 use crate::arrangement::{Arrangement, Cluster, Grants, Parts, words_of};
 
 /// The manifest `document`, whose parts are `parts`, with this arrangement. `named` has tables of tasks whose key `cluster` is
-/// written in any case: for these something else than the own table gives the present value.
+/// written in any case, as the task that they are `like` has another one.
 #[must_use]
 pub fn write(document: &DocumentMut, parts: &Parts, wanted: &Arrangement, named: &BTreeSet<usize>) -> DocumentMut {
     let mut out = document.clone();
@@ -25,18 +25,23 @@ pub fn write(document: &DocumentMut, parts: &Parts, wanted: &Arrangement, named:
     let needs = |from: usize, to: usize| several && (old.len() == 1 || old[from].name != wanted.clusters[to].name);
     for (at, table) in parts.tables.iter().enumerate() {
         let (from, to) = (parts.present.homes[table.unit], wanted.homes[table.unit]);
-        let is_new = needs(from, to) || named.contains(&at);
+        let has_from_other = entry(&mut out, "tasks", &table.name).is_some_and(|task| task.get("like").is_some());
+        let is_new = (needs(from, to) && !has_from_other) || named.contains(&at);
         set_cluster(&mut out, "tasks", &table.name, &wanted.clusters[to].name, is_new);
     }
+    // Without a task to follow an object stays with its CPUs.
+    let nearest = |from: usize| {
+        let shared = |to: &usize| (wanted.clusters[*to].cpus & old[from].cpus).count_ones();
+        (0..wanted.clusters.len()).rev().max_by_key(shared).unwrap_or(0)
+    };
     let followers = parts.interrupts.iter().map(|one| ("interrupts", one));
     for (section, one) in followers.chain(parts.pools.iter().map(|one| ("pools", one))) {
-        // Without a task to follow an object stays with its CPUs.
-        let nearest = || {
-            let shared = |to: &usize| (wanted.clusters[*to].cpus & old[one.cluster].cpus).count_ones();
-            (0..wanted.clusters.len()).rev().max_by_key(shared).unwrap_or(0)
-        };
-        let to = one.unit.map_or_else(nearest, |unit| wanted.homes[unit]);
+        let to = one.unit.map_or_else(|| nearest(one.cluster), |unit| wanted.homes[unit]);
         set_cluster(&mut out, section, &one.name, &wanted.clusters[to].name, needs(one.cluster, to));
+    }
+    if let Some(from) = parts.end {
+        let to = nearest(from);
+        set_end(&mut out, &wanted.clusters[to].name, needs(from, to));
     }
     let grants = parts.locks.iter().zip(&wanted.grants).zip(&parts.present.grants);
     for ((lock, grant), _) in grants.filter(|((_, grant), present)| grant != present) {
@@ -94,6 +99,25 @@ fn set_cluster(document: &mut DocumentMut, section: &str, name: &str, cluster: &
     let old = item.get("cluster").and_then(Item::as_str);
     if old.map_or(is_new, |old| old != cluster) {
         set(item, "cluster", cluster.into());
+    }
+}
+
+/// Sets the cluster of the task that ends the system, if the key is there or `is_new`.
+fn set_end(document: &mut DocumentMut, cluster: &str, is_new: bool) {
+    let Some(end) = entry(document, "system", "end") else { return };
+    if end.is_table_like() {
+        let old = end.get("cluster").and_then(Item::as_str);
+        if old.map_or(is_new, |old| old != cluster) {
+            set(end, "cluster", cluster.into());
+        }
+    } else if let Some(after) = end.as_value_mut().filter(|_| is_new) {
+        // A time alone has no place for a cluster.
+        let decor = after.decor().clone();
+        let mut table = InlineTable::new();
+        table.insert("after", after.clone().decorated(" ", ""));
+        table.insert("cluster", cluster.into());
+        *after = Value::InlineTable(table);
+        *after.decor_mut() = decor;
     }
 }
 

@@ -203,6 +203,29 @@ fn a_manifest_without_clusters_gets_them_behind_its_system_in_each_way_to_write_
 }
 
 #[test]
+fn tasks_like_others_and_the_end_are_in_the_right_clusters_with_few_lines() {
+    let mut text = "[system]\nname = \"short\"\nboard = \"virt\"\ncpus = 2\nend = \"500ms\" # soon\n\n\
+                    [tasks.a]\nscript = [\"burn 3ms\"]\nperiod = \"10ms\"\nbudget = \"3500us\"\nhard = true\n"
+        .to_owned();
+    for name in ["b", "c", "d"] {
+        text += &format!("\n[tasks.{name}]\nlike = \"a\"\n");
+    }
+    let path = Path::new("system.toml");
+    with(path, &text, TRIES, |search| {
+        let apart = search.tried.iter().find(|tried| tried.arrangement.clusters.len() == 2).expect("two clusters");
+        let manifest = Manifest::parse(path, &apart.text).unwrap_or_else(|errors| panic!("{errors}\n{}", apart.text));
+        let on = |cluster: u32| {
+            manifest.system.tasks.iter().filter(|task| task.name.len() == 1 && task.cluster == cluster).count()
+        };
+        assert_eq!([on(0), on(1)], [2, 2]);
+        assert!(apart.text.contains("end = { after = \"500ms\", cluster = \"cpu0\" } # soon"), "{}", apart.text);
+        // One line for `a`, and one for each of the two tasks that are elsewhere.
+        assert_eq!(apart.text.lines().filter(|line| line.starts_with("cluster = ")).count(), 3, "{}", apart.text);
+        assert_eq!(misses(&manifest, 400_000_000), []);
+    });
+}
+
+#[test]
 fn inline_clusters_stay_inline_and_interrupts_follow_the_tasks_that_wait_for_them() {
     let (path, text) = own("userland/demo/demo.toml");
     let (first, rest) = text.split_once("[clusters.control]").unwrap();

@@ -17,6 +17,7 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 use clap::{Args as _, CommandFactory as _};
 
+use fusee_advise::command as advise;
 use fusee_flash::FlashArguments;
 use fusee_looks::command as looks;
 use fusee_research::{campaign, command as research};
@@ -324,6 +325,7 @@ fn command_problem(place: &str, line: &str) -> Option<String> {
     let (parser, arguments) = match arguments {
         ["test", arguments @ ..] => (Options::command(), arguments),
         [name, ..] if research::has(name) => (research::Arguments::command(), arguments),
+        [name, ..] if advise::has(name) => (advise::Arguments::command(), arguments),
         [name, ..] if looks::has(name) => (looks::Arguments::command(), arguments),
         ["flash", arguments @ ..] => (FlashArguments::augment_args(clap::Command::new("flash")), arguments),
         _ => (Arguments::command(), arguments),

@@ -18,7 +18,7 @@ use fusee_host::project::{KEPT_DIR, Project};
 use crate::command::as_tool;
 
 /// Pages whose commands are run.
-const PAGES: [&str; 12] = [
+const PAGES: [&str; 13] = [
     "docs/accelerator.md",
     "docs/buses.md",
     "docs/debugging.md",
@@ -29,6 +29,7 @@ const PAGES: [&str; 12] = [
     "docs/lives.md",
     "docs/manifest.md",
     "docs/vision.md",
+    "docs/which-policy.md",
     "docs/scheduling.md",
     "userland/demo/README.md",
 ];

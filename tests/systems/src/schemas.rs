@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Context, Result};
+use fusee_advise::command::Advice;
 use fusee_host::answers::{Analysis, BenchAnswer, RunAnswer};
 use schemars::{Schema, schema_for};
 
@@ -10,10 +11,11 @@ use schemars::{Schema, schema_for};
 const FOLDER: &str = "docs/schema";
 
 /// All schemas, by their file names.
-fn schemas() -> [(&'static str, Schema); 3] {
+fn schemas() -> [(&'static str, Schema); 4] {
     [
         ("run.json", schema_for!(RunAnswer)),
         ("analyze.json", schema_for!(Vec<Analysis>)),
+        ("advise.json", schema_for!(Advice)),
         ("bench.json", schema_for!(BenchAnswer)),
     ]
 }

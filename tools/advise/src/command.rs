@@ -265,3 +265,57 @@ fn answer(search: &Search<'_>, tried: &Tried) -> ArrangementAnswer {
         changes: text::changes(&search.parts, &tried.arrangement),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two tasks on one of two CPUs.
+    const CROWDED: &str = "[system]\nname = \"crowded\"\nboard = \"virt\"\ncpus = 2\n[clusters.a]\ncpus = [0]\n[clusters.b]\ncpus = [1]\n\
+                           [tasks.one]\nscript = [\"burn 5ms\"]\nperiod = \"10ms\"\nbudget = \"6ms\"\nhard = true\ncluster = \"a\"\n\
+                           [tasks.other]\nscript = [\"burn 5ms\"]\nperiod = \"10ms\"\nbudget = \"6ms\"\nhard = true\ncluster = \"a\"\n";
+
+    fn look<R>(text: &str, look: impl FnOnce(&Search<'_>) -> R) -> R {
+        look(&search(Path::new("system.toml"), text, &Variant::default(), 50).unwrap())
+    }
+
+    #[test]
+    fn a_file_that_is_there_is_replaced_by_force_only() {
+        let folder = std::env::temp_dir().join(format!("fusee-advise-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let file = folder.join("better.toml");
+        std::fs::write(&file, "mine").unwrap();
+        look(CROWDED, |search| {
+            let refused = write(search, &file, false).unwrap_err().to_string();
+            assert!(refused.contains("better.toml is there already; `--force` replaces it"), "{refused}");
+            assert_eq!(std::fs::read_to_string(&file).unwrap(), "mine");
+            write(search, &file, true).unwrap();
+            assert_eq!(std::fs::read_to_string(&file).unwrap(), search.better().unwrap().text);
+            let other = folder.join("other.toml");
+            write(search, &other, false).unwrap();
+            fusee_manifest::Manifest::read(&other).unwrap();
+        });
+        // What is written is the best already.
+        let better = std::fs::read_to_string(&file).unwrap();
+        look(&better, |search| {
+            let refused = write(search, &folder.join("none.toml"), false).unwrap_err().to_string();
+            assert!(refused.ends_with("none.toml is not written: there is no better arrangement"), "{refused}");
+            let advice = Advice::of(search, Path::new("system.toml"), &better, 50);
+            assert!(advice.text().contains("The present arrangement is the best of these."), "{}", advice.text());
+            assert_eq!(advice.difference, None);
+        });
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn a_system_that_no_arrangement_proves_has_reasons_and_no_more_rows_than_fit() {
+        let text = CROWDED.replace("6ms", "9ms") + "[tasks.third]\nlike = \"one\"\n";
+        look(&text, |search| {
+            let advice = Advice::of(search, Path::new("system.toml"), &text, 50);
+            assert!(!advice.admitted && !advice.in_the_way.is_empty());
+            assert!(advice.arrangements.len() <= ROWS && advice.arrangements.iter().any(|one| one.present));
+            let shown = advice.text();
+            assert!(shown.contains("No arrangement is admitted") && shown.contains(&advice.in_the_way[0]), "{shown}");
+        });
+    }
+}

@@ -126,7 +126,8 @@ impl Search<'_> {
             let has_new = verdicts.insert((words.clone(), tried.verdict.is_admitted, tried.verdict.proved, margin));
             let policies = tried.arrangement.policies();
             let is_uniform = tried.arrangement.is_uniform();
-            tried.is_present() || if is_uniform { uniform.insert((words, policies)) } else { has_new }
+            let is_new = if is_uniform { uniform.insert((words, policies)) } else { has_new };
+            is_new || tried.is_present()
         };
         let all: Vec<&Tried> = self.tried.iter().filter(is_new).collect();
         let mut best: Vec<&Tried> = all.iter().copied().take(most).collect();

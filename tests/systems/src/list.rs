@@ -17,9 +17,9 @@ use crate::case::{Case, Found, Kind, Needs};
 use crate::context::{Context, Group};
 use crate::target::run_case;
 use crate::{
-    arrows, boards, boot, browser, cards, combinations, configurations, conformance, demo, docs, dump, endings, errata, gdb,
-    hosts, house, isolation, kernels, messages, outputs, own_kernels, own_project, readme, refusal, resolution, runs, schemas,
-    stream, structure, target, times, turns, vision,
+    arrows, boards, boot, browser, cards, combinations, configurations, conformance, demo, docs, dump, endings, errata,
+    gdb, hosts, house, isolation, kernels, messages, outputs, own_kernels, own_project, readme, refusal, resolution,
+    runs, schemas, stream, structure, target, times, turns, vision,
 };
 
 /// The choice of the checks that are listed.

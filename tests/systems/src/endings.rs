@@ -123,6 +123,13 @@ pub fn check(workspace: &Workspace) -> Result<Vec<String>> {
         here.expect(&mut problems, &["simulate", "--manifest", &path], 0, words)?;
     }
 
+    problems.extend(cut_short(&here)?);
+    Ok(problems)
+}
+
+/// Runs that end with a decisive task, go on, or reach a limit.
+fn cut_short(here: &Here) -> Result<Vec<String>> {
+    let mut problems = Vec::new();
     // The records are those up to the end of the decisive task, however soon the host has noticed.
     let path = here.manifest_path("hard")?;
     let killed = here.json(&["run", "--manifest", &path, "--json"])?;

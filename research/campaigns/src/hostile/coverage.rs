@@ -11,11 +11,10 @@ use toml::Table;
 pub(super) static KEYS: LazyLock<BTreeMap<String, Key>> = LazyLock::new(keys);
 
 /// Keys that no system of this campaign can have, by how they begin, and why.
-const EXCEPTIONS: [(&str, &str); 6] = [
+const EXCEPTIONS: [(&str, &str); 5] = [
     ("devices.*.device", "the board has no processor, nor a device that is an engine"),
     ("devices.*.times", "a file beside the manifest says what was measured"),
     ("regions.*.dma", "a device of the board writes there, and the simulator has none"),
-    ("tasks.*.elf", "it is a file beside the manifest"),
     ("tasks.*.uses.*.operation.", "how long a launch takes is in a file beside the manifest"),
     ("test.", "it says what tests expect, and neither kernel nor analysis reads it"),
 ];

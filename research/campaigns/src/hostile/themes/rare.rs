@@ -102,7 +102,9 @@ fn strange(tree: &mut Table, source: &mut Source) {
     for name in strangers(tree) {
         let is_client = task(tree, &name).is_some_and(|one| one.contains_key("shares"));
         let Some(one) = task(tree, &name).filter(|_| one_in(source, 2)) else { continue };
-        match source.draw(0, 4) {
+        match source.draw(0, 5) {
+            // Only a build reads the file.
+            4 if one.remove("binary").is_some() => insert(one, "elf", "programs/anything"),
             0 if !is_client => insert(one, "copies", source.draw(1, 3) as i64),
             1 => insert(one, "model", vec![Value::from("burn 20us"), "yield".into()]),
             2 => insert(section(one, "parameters"), "speed", source.draw(0, 100) as i64),

@@ -141,9 +141,8 @@ fn probed_system(text: &str, board: &Board) -> Result<(toml::Table, bool)> {
     table["system"]["board"] = board.name.as_str().into();
     let has_engine = board.cpus.count > 2;
     if !has_engine {
-        for (kind, name) in [("tasks", "gpu"), ("devices", "gpu"), ("interrupts", "gpu"), ("engines", "ee")] {
-            table[kind].as_table_mut().and_then(|all| all.remove(name)).context(name)?;
-        }
+        let devices = table.get_mut("devices").and_then(toml::Value::as_table_mut);
+        devices.and_then(|all| all.remove("gpu")).context("the prober has no device")?;
         let prober = table["tasks"][PROBER]["handles"].as_table_mut().context("handles")?;
         prober.remove("ee").context("the prober has no engine")?;
     }

@@ -56,7 +56,7 @@ pub enum Register {
     SendFirst,
     /// Its last four bytes; when they are written the frame is complete.
     SendLast,
-    /// The same four of the buffer for high priority, which is not used.
+    /// The four registers of the buffer for high priority, which is not used.
     UrgentIdentifier,
     /// See there.
     UrgentLength,
@@ -119,7 +119,7 @@ pub enum Mode {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Dead;
 
-/// What has happened since the last look.
+/// Events since the last look.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Events {
     /// The frame is on the bus.
@@ -245,7 +245,7 @@ impl<R: Registers> Controller<R> {
         Events { sent: interrupts & SENT != 0, overrun: interrupts & OVERRUN != 0, bus_off }
     }
 
-    /// What the controller may do on the bus.
+    /// The state of the controller on the bus.
     pub fn health(&mut self) -> Health {
         if self.read(Register::Interrupts) & BUS_OFF != 0 {
             return Health::BusOff;

@@ -37,7 +37,7 @@ pub struct Chip {
     mode: u32,
     prescaler: u32,
     timing: u32,
-    /// Of frames sent, and of frames received.
+    /// Error counts of transmission, and of reception.
     errors: [u32; 2],
     interrupts: u32,
     enabled: u32,

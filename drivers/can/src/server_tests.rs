@@ -62,7 +62,7 @@ impl Stand {
         self.bus.controller.chip()
     }
 
-    /// What the bottom half does after an interrupt, some time later.
+    /// The work of the bottom half after an interrupt, some time later.
     fn interrupt(&mut self) {
         self.clock.now.set(self.clock.now.get() + 100);
         self.clock.interrupted.set(self.clock.now.get());
@@ -263,7 +263,7 @@ fn steps() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What a slow and obvious server would keep.
+/// The queues of a slow and obvious server.
 #[derive(Default)]
 struct Expected {
     /// Client, frame, number; the first one that the controller has is taken out when it is on the bus.

@@ -295,7 +295,7 @@ mod tests {
             write(search, &other, false).unwrap();
             fusee_manifest::Manifest::read(&other).unwrap();
         });
-        // What is written is the best already.
+        // The manifest that was written is the best already.
         let better = std::fs::read_to_string(&file).unwrap();
         look(&better, |search| {
             let refused = write(search, &folder.join("none.toml"), false).unwrap_err().to_string();

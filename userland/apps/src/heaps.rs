@@ -6,7 +6,7 @@ use alloc::string::{String, ToString};
 use alloc::vec;
 use alloc::vec::Vec;
 
-use fusee::counter;
+use fusee::{counter, environment, exit, log, next_job};
 
 /// Number of allocations at a time, at most.
 const PLACES: usize = 64;
@@ -15,16 +15,37 @@ const LARGEST: u64 = 512;
 
 /// The longest operations of a history, in ticks of the board's counter: instructions, where these are counted and a tick is a nanosecond.
 #[derive(Clone, Copy, Default)]
-pub struct Longest {
-    pub allocate: u64,
-    pub free: u64,
+struct Longest {
+    allocate: u64,
+    free: u64,
+}
+
+/// The program: `peak` is the most that was allocated at one time, bytes.
+///
+/// # Panics
+/// The heap is at fault, or an operation is longer than the parameter "bound".
+pub fn run(peak: impl Fn() -> usize) {
+    let environment = environment();
+    next_job().expect("this task has jobs");
+    if environment.parameter("exhaust").is_some() {
+        exit(exhaust().len() as u64);
+    }
+    assert!(collections(), "collections hold what is put into them");
+    // The first use of vector registers in a job is a trap, and is not measured.
+    let _ = random(10, 1);
+    let longest = random(environment.parameter("rounds").unwrap_or(1_000), 7);
+    let bound = environment.parameter("bound").unwrap_or(u64::MAX);
+    assert!(longest.allocate.max(longest.free) <= bound, "an operation takes {bound} ticks at most");
+    log(1, longest.allocate);
+    log(2, longest.free);
+    log(3, peak() as u64);
 }
 
 /// Allocates and frees `rounds` times in random order, and checks that nobody else wrote what was written.
 ///
 /// # Panics
 /// A byte has changed, or the heap is too small.
-pub fn random(rounds: u64, seed: u64) -> Longest {
+fn random(rounds: u64, seed: u64) -> Longest {
     let mut places: [Option<Box<[u8]>>; PLACES] = [const { None }; PLACES];
     let (mut longest, mut random) = (Longest::default(), seed | 1);
     for round in 0..rounds {
@@ -52,7 +73,7 @@ pub fn random(rounds: u64, seed: u64) -> Longest {
 }
 
 /// Whether the collections of `alloc` hold what is put into them.
-pub fn collections() -> bool {
+fn collections() -> bool {
     let mut words: BTreeMap<String, Vec<u64>> = BTreeMap::new();
     for number in 0..500_u64 {
         words.entry((number % 50).to_string()).or_default().push(number);
@@ -62,7 +83,7 @@ pub fn collections() -> bool {
 }
 
 /// Allocates until the heap has no more: the task ends with a panic.
-pub fn exhaust() -> Vec<Box<[u8]>> {
+fn exhaust() -> Vec<Box<[u8]>> {
     let mut all = Vec::with_capacity(4_096);
     loop {
         all.push(vec![0_u8; 1_000].into_boxed_slice());

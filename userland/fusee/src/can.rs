@@ -310,7 +310,7 @@ pub struct Received {
     pub at: Instant,
 }
 
-/// What a controller may still do on the bus (ISO 11898-1:2015, 12.1.4).
+/// The state of a controller on the bus (ISO 11898-1:2015, 12.1.4).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(u64)]
 pub enum Health {
@@ -325,7 +325,7 @@ pub enum Health {
 /// The state of the controller, and of the client's queues.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct State {
-    /// What the controller may do.
+    /// The state of the controller.
     pub health: Health,
     /// Its count of errors of frames that it sent, up to 255.
     pub transmit_errors: u8,

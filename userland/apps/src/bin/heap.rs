@@ -10,25 +10,13 @@ extern crate alloc;
 #[path = "../heaps.rs"]
 mod heaps;
 
-use fusee::{environment, exit, log, next_job};
-
 fusee::entry!(main);
 fusee::heap!(256 * 1024, fusee::heap::ConstantTime);
 
 fn main() {
-    let environment = environment();
-    next_job().expect("this task has jobs");
-    if environment.parameter("exhaust").is_some() {
-        exit(heaps::exhaust().len() as u64);
-    }
-    assert!(heaps::collections(), "collections hold what is put into them");
-    // The first use of vector registers in a job is a trap, and is not measured.
-    let _ = heaps::random(10, 1);
-    let longest = heaps::random(environment.parameter("rounds").unwrap_or(1_000), 7);
-    let bound = environment.parameter("bound").unwrap_or(u64::MAX);
-    assert!(longest.allocate.max(longest.free) <= bound, "an operation takes {bound} ticks at most");
-    log(1, longest.allocate);
-    log(2, longest.free);
+    // On the host the heap is the host's.
+    #[cfg(not(target_os = "none"))]
+    heaps::run(|| 0);
     #[cfg(target_os = "none")]
-    log(3, HEAP.peak() as u64);
+    heaps::run(|| HEAP.peak());
 }

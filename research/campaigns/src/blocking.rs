@@ -17,7 +17,7 @@ use std::path::Path;
 use fusee_abi::image::class;
 use fusee_abi::trace::{Event, Record};
 use fusee_manifest::{Manifest, PolicyName, Resolved};
-use fusee_sched::key::{Policy, PriorityPoint, TaskParameters};
+use fusee_sched::key::{Key, Policy, PriorityPoint, TaskParameters, Tie};
 use fusee_sched::time::{Instant, Nanoseconds};
 use fusee_sched_analysis::pi_blocking::{Pending, State, classify};
 use fusee_simulator::metrics::Metrics;
@@ -139,8 +139,11 @@ struct Watched {
     point: PriorityPoint,
     first: u64,
     period: u64,
-    /// The priority point of its pending job.
-    pending: Option<u64>,
+    /// The key of its pending job.
+    pending: Option<Key>,
+    /// The deadline, relative, and the order among jobs with one priority point, which follows from the lateness of the job before.
+    deadline: Nanoseconds,
+    tie: Tie,
     state: State,
     /// For which of [`WAITS`].
     waits: Option<usize>,
@@ -169,13 +172,13 @@ struct Watch {
     now: u64,
     /// The tasks of one cluster with pending jobs, and these jobs; kept between instants for the memory alone.
     indices: Vec<usize>,
-    pending: Vec<Pending<u64>>,
+    pending: Vec<Pending<Key>>,
 }
 
 impl Watch {
     fn new(system: &Resolved) -> Watch {
         let cpus: Vec<usize> = system.clusters.iter().map(|(_, record)| record.cpus.count_ones() as usize).collect();
-        let watched = |task: &fusee_manifest::Task| {
+        let watched = |(index, task): (usize, &fusee_manifest::Task)| {
             let one = &system.reservations[task.reservation?];
             if one.class != class::REAL_TIME {
                 return None;
@@ -195,6 +198,8 @@ impl Watch {
                 first: system.start + one.phase,
                 period: one.period,
                 pending: None,
+                deadline: parameters.deadline,
+                tie: Tie::new(0, parameters.deadline, index as u16),
                 state: State::Ready,
                 waits: None,
                 blocked: [0; 4],
@@ -209,7 +214,7 @@ impl Watch {
         };
         let works = system.engine_places.iter().map(Option::is_some).collect();
         let decides = system.arbitrated.iter().map(Option::is_some).collect();
-        let tasks = system.tasks.iter().map(watched).collect();
+        let tasks = system.tasks.iter().enumerate().map(watched).collect();
         Watch { tasks, works, decides, cpus, now: 0, indices: Vec::new(), pending: Vec::new() }
     }
 
@@ -223,13 +228,14 @@ impl Watch {
         match event {
             Event::Release => {
                 let release = task.first + (u64::from(record.job) - 1) * task.period;
-                task.pending = Some(task.point.of_job(Instant(release)).0);
+                task.pending = Some(Key::real_time(task.point.of_job(Instant(release)), task.tie));
                 (task.blocked, task.otherwise, task.held) = ([0; 4], 0, 0);
                 // It begins where the job before ended, if that was late; else it has to be switched to.
                 task.waits = Some(2);
             }
             Event::Complete => {
                 task.pending = None;
+                task.tie = Tie::new(record.lateness(), task.deadline, index as u16);
                 task.most_otherwise = task.most_otherwise.max(task.otherwise);
                 task.most_held = task.most_held.max(task.held);
                 for (on, blocked) in task.blocked.into_iter().enumerate() {

@@ -4,7 +4,8 @@ use std::process::{self, ExitCode};
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
-use fusee_host::{report, table};
+use fusee_host::report;
+use fusee_tool::command::Everywhere;
 
 use crate::{bench, campaign, contention, coverage, experiment, fuzz, hostile, profile, worst};
 
@@ -14,12 +15,8 @@ use crate::{bench, campaign, contention, coverage, experiment, fuzz, hostile, pr
 pub struct Arguments {
     #[command(subcommand)]
     command: Command,
-    /// Install nothing; say what is missing instead.
-    #[arg(long, global = true)]
-    no_install: bool,
-    /// Print each table as one, with all its columns, however wide.
-    #[arg(long, global = true)]
-    wide: bool,
+    #[command(flatten)]
+    everywhere: Everywhere,
 }
 
 #[derive(Subcommand)]
@@ -75,21 +72,20 @@ pub fn tool() -> ExitCode {
         Some(name) if has(&name) => research(),
         Some(name) if fusee_advise::command::has(&name) => fusee_advise::command::main(),
         Some(name) if fusee_looks::command::has(&name) => fusee_looks::command::main(),
+        Some(name) if fusee_simulate::command::has(&name) => fusee_simulate::command::main(),
         _ => fusee_tool::command::main(),
     }
 }
 
 fn research() -> ExitCode {
     let arguments = Arguments::parse();
-    if arguments.wide {
-        table::print_wide();
-    }
+    arguments.everywhere.apply();
     report::exit_code(dispatch(&arguments))
 }
 
 /// Carries out the command; `false`: it ran, and its result is not good.
 fn dispatch(arguments: &Arguments) -> Result<bool> {
-    let install = !arguments.no_install;
+    let install = arguments.everywhere.installs();
     match &arguments.command {
         Command::Bench(bench) => bench::bench(bench, install),
         Command::Profile(profile) => profile::profile(profile, install),

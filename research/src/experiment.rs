@@ -30,7 +30,7 @@ use fusee_host::project::Project;
 use fusee_host::report;
 use fusee_host::system::Workspace;
 use fusee_host::table::Table;
-use fusee_tool::simulate::time;
+use fusee_tool::values::time;
 
 /// All experiments.
 const ALL: [Experiment; 8] = [

@@ -10,7 +10,7 @@ use fusee_campaigns::soundness::in_parallel;
 use fusee_manifest::trace::Trace;
 use fusee_manifest::{Manifest, Profile};
 use fusee_sched_analysis::Overheads;
-use fusee_simulator::metrics::Metrics;
+use fusee_views::metrics::Metrics;
 
 use crate::campaign::{self, Left, Outcome};
 use fusee_host::build::Programs;

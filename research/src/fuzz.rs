@@ -15,7 +15,7 @@ use fusee_manifest::Time;
 
 use fusee_host::report;
 use fusee_host::system::Workspace;
-use fusee_tool::simulate;
+use fusee_tool::values;
 
 /// Arguments of `cargo xtask fuzz`.
 #[derive(Args)]
@@ -23,7 +23,7 @@ pub struct FuzzArguments {
     /// What is given any bytes: calls, manifest, image, device or trace; unless told otherwise each of them.
     target: Option<String>,
     /// How long each of them is, in host time.
-    #[arg(long = "for", value_parser = simulate::time, default_value = "60s")]
+    #[arg(long = "for", value_parser = values::time, default_value = "60s")]
     time: Time,
     /// Go on until so many steps were taken: calls, or strings read.
     #[arg(long)]

@@ -20,9 +20,9 @@ use fusee_manifest::{Manifest, PolicyName, Resolved};
 use fusee_sched::key::{Key, Policy, PriorityPoint, TaskParameters, Tie};
 use fusee_sched::time::{Instant, Nanoseconds};
 use fusee_sched_analysis::pi_blocking::{Pending, State, classify};
-use fusee_simulator::metrics::Metrics;
 use fusee_simulator::system;
 use fusee_simulator::{Checks, First, Options};
+use fusee_views::metrics::Metrics;
 
 use crate::draws::{Draws, Wrong};
 

@@ -29,11 +29,11 @@ use fusee_kernel_core::object::State;
 use fusee_manifest::{Manifest, Resolved};
 use fusee_sched_analysis::Overheads as Analysed;
 use fusee_simulator::lives::{End, Ended, bounds, ends};
-use fusee_simulator::metrics::Metrics;
 use fusee_simulator::run::Mishap;
 use fusee_simulator::system::{Error, contexts};
 use fusee_simulator::workload::Source;
 use fusee_simulator::{Checks, Options, Overheads, Program, Report, simulate_with};
+use fusee_views::metrics::Metrics;
 
 use crate::soundness::in_parallel;
 

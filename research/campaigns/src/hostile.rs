@@ -31,10 +31,10 @@ use fusee_kernel_core::Planted;
 use fusee_manifest::admission::{Missing, Origin, Study};
 use fusee_manifest::{Entry, Manifest, ManifestErrors, PackOptions, PolicyName, Reason, Resolved};
 use fusee_sched::time::Nanoseconds;
-use fusee_simulator::metrics::Metrics;
 use fusee_simulator::system;
 use fusee_simulator::workload::Source;
 use fusee_simulator::{Checks, First, Options, Overheads, Program};
+use fusee_views::metrics::Metrics;
 use toml::Table;
 
 use crate::blocking::calls;

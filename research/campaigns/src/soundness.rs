@@ -16,10 +16,10 @@ use std::cmp::Ordering;
 use std::sync::atomic::{self, AtomicU64, AtomicUsize};
 
 use fusee_manifest::PolicyName;
-use fusee_simulator::metrics::{Metrics, TaskMetrics};
 use fusee_simulator::system;
 use fusee_simulator::workload::{CPU, Deadlines, Generator, PERIODS, Periods, Platform, Source, TaskSet, Utilisations};
 use fusee_simulator::{Checks, First, Options, Overheads};
+use fusee_views::metrics::{Metrics, TaskMetrics};
 
 use crate::draws::{Draws, Wrong};
 

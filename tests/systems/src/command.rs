@@ -9,10 +9,10 @@ use anyhow::{Context as _, Result};
 use clap::Parser;
 use fusee_campaigns::soundness;
 use fusee_host::system::board;
-use fusee_host::{build, report, table};
+use fusee_host::{build, report};
 pub use fusee_research::command::{AS_TOOL, as_tool};
 use fusee_research::fuzz;
-use fusee_tool::command::ProfileArgument;
+use fusee_tool::command::{Everywhere, ProfileArgument};
 
 use crate::context::Context;
 use crate::list::{self, Choice};
@@ -50,12 +50,8 @@ pub struct Options {
     /// Run every check, even if it passed before with the same inputs.
     #[arg(long)]
     afresh: bool,
-    /// Install nothing; say what is missing instead.
-    #[arg(long)]
-    no_install: bool,
-    /// Print each table as one, with all its columns, however wide.
-    #[arg(long)]
-    wide: bool,
+    #[command(flatten)]
+    everywhere: Everywhere,
 }
 
 /// Runs the checks that the command line asks for.
@@ -72,9 +68,7 @@ pub fn main() -> ExitCode {
     }
     queue::heed_output();
     let arguments = Options::parse();
-    if arguments.wide {
-        table::print_wide();
-    }
+    arguments.everywhere.apply();
     report::exit_code(run(&arguments))
 }
 
@@ -85,7 +79,7 @@ fn run(arguments: &Options) -> Result<bool> {
     build::remember();
     // The queue keeps the other cores busy.
     soundness::use_workers(1);
-    let context = Arc::new(Context::new(!arguments.no_install, arguments.bless)?);
+    let context = Arc::new(Context::new(arguments.everywhere.installs(), arguments.bless)?);
     let choice = Choice {
         board: arguments.board.clone(),
         profile: arguments.profile.map(Into::into),

@@ -12,9 +12,9 @@ use fusee_exports::audit::audit;
 use fusee_kernel_core::limits;
 use fusee_manifest::trace::Trace;
 use fusee_manifest::{Manifest, Profile, Variant};
-use fusee_simulator::metrics::Metrics;
 use fusee_tester::expected::difference;
 use fusee_tester::golden;
+use fusee_views::metrics::Metrics;
 
 use crate::case::Found;
 use crate::known;

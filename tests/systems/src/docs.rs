@@ -21,6 +21,7 @@ use fusee_advise::command as advise;
 use fusee_flash::FlashArguments;
 use fusee_looks::command as looks;
 use fusee_research::{campaign, command as research};
+use fusee_simulate::command as simulate;
 use fusee_tool::command::Arguments;
 
 use crate::boards;
@@ -327,6 +328,7 @@ fn command_problem(place: &str, line: &str) -> Option<String> {
         [name, ..] if research::has(name) => (research::Arguments::command(), arguments),
         [name, ..] if advise::has(name) => (advise::Arguments::command(), arguments),
         [name, ..] if looks::has(name) => (looks::Arguments::command(), arguments),
+        [name, ..] if simulate::has(name) => (simulate::Arguments::command(), arguments),
         ["flash", arguments @ ..] => (FlashArguments::augment_args(clap::Command::new("flash")), arguments),
         _ => (Arguments::command(), arguments),
     };

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, ensure};
 use fusee_abi::program;
 use fusee_host::project::{MANIFEST, Project};
 use fusee_host::system::{self};
-use fusee_simulator::metrics::Metrics;
+use fusee_views::metrics::Metrics;
 
 use crate::command::as_tool;
 

@@ -7,10 +7,11 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, ensure};
 use clap::{CommandFactory, Parser, Subcommand};
 use fusee_host::project::Project;
-use fusee_host::table::{self, Table};
+use fusee_host::table::Table;
 use fusee_host::{answers, report, system, words};
 use fusee_manifest::Variant;
 use fusee_sched_analysis::approximate;
+use fusee_tool::command::Everywhere;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -23,12 +24,8 @@ use crate::text;
 pub struct Arguments {
     #[command(subcommand)]
     command: Command,
-    /// Install nothing; say what is missing instead.
-    #[arg(long, global = true)]
-    no_install: bool,
-    /// Print each table as one, with all its columns, however wide.
-    #[arg(long, global = true)]
-    wide: bool,
+    #[command(flatten)]
+    everywhere: Everywhere,
 }
 
 #[derive(Subcommand)]
@@ -69,9 +66,7 @@ const ROWS: usize = 10;
 /// Reads the command line and carries out its command.
 pub fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    if arguments.wide {
-        table::print_wide();
-    }
+    arguments.everywhere.apply();
     let Command::Advise(advise) = &arguments.command;
     report::exit_code(self::advise(advise))
 }

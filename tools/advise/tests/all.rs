@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use fusee_advise::search::{Search, Tried, search};
 use fusee_manifest::{Manifest, PolicyName, Variant};
-use fusee_simulator::metrics::Metrics;
 use fusee_simulator::{Options, simulate_observed, unmodelled};
+use fusee_views::metrics::Metrics;
 
 /// Arrangements to try.
 const TRIES: usize = 300;

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use fusee_flash::FlashArguments;
 use fusee_host::report;
+use fusee_tool::command::Everywhere;
 
 /// Makes the image of a card that a board starts from, or writes such a card.
 #[derive(Parser)]
@@ -13,12 +14,8 @@ use fusee_host::report;
 struct Arguments {
     #[command(subcommand)]
     command: Command,
-    /// Install nothing; say what is missing instead.
-    #[arg(long, global = true)]
-    no_install: bool,
-    /// Print each table as one, with all its columns, however wide.
-    #[arg(long, global = true)]
-    wide: bool,
+    #[command(flatten)]
+    everywhere: Everywhere,
 }
 
 #[derive(clap::Subcommand)]
@@ -29,9 +26,7 @@ enum Command {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    if arguments.wide {
-        fusee_host::table::print_wide();
-    }
+    arguments.everywhere.apply();
     let Command::Flash(flash) = &arguments.command;
-    report::exit_code(fusee_flash::flash(flash, !arguments.no_install))
+    report::exit_code(fusee_flash::flash(flash, arguments.everywhere.installs()))
 }

@@ -24,9 +24,9 @@ use fusee_sched_analysis::utilisation::Utilisations;
 use fusee_sched_analysis::{Cluster, Overheads, Report, Task, analyse, approximate};
 use num_rational::BigRational;
 
-use crate::simulate::{self, Sizes};
 use crate::suggest::SuggestArguments;
 use crate::task_set::{self, NamedTask, TaskSet};
+use crate::values::{self, Sizes};
 use fusee_host::answers::{self, Analysis, BusAnalysis, ClusterAnalysis, GraphAnalysis, LifeAnalysis, TaskAnalysis};
 use fusee_host::project::Project;
 use fusee_host::system;
@@ -50,10 +50,10 @@ pub struct AnalyzeArguments {
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     cpus: Option<u32>,
     /// Policy of all clusters: EDF, FL, RM, DM or FP; before what is written. [default for JSON: EDF]
-    #[arg(long, value_parser = simulate::policy)]
+    #[arg(long, value_parser = values::policy)]
     policy: Option<PolicyName>,
     /// CPUs of each cluster, such as `2,1`; tasks are spread over them, worst fit by decreasing utilisation.
-    #[arg(long, value_parser = simulate::clusters)]
+    #[arg(long, value_parser = values::clusters)]
     clusters: Option<Sizes>,
     /// What the kernel costs: a TOML file with nanoseconds.
     #[arg(long)]

@@ -11,7 +11,7 @@ use fusee_host::words;
 use fusee_host::{report, table};
 use fusee_manifest::Profile;
 
-use crate::{analyze, new, passed, run, simulate, suggest, trace};
+use crate::{analyze, new, passed, run, suggest, trace};
 
 /// Build, run, test and measure Fusee.
 ///
@@ -22,12 +22,42 @@ use crate::{analyze, new, passed, run, simulate, suggest, trace};
 pub struct Arguments {
     #[command(subcommand)]
     command: Command,
+    /// Options of every command.
+    #[command(flatten)]
+    pub everywhere: Everywhere,
+}
+
+/// Options of every command, in each of the programs that carry commands out.
+#[derive(Args, Clone, Copy, Debug)]
+pub struct Everywhere {
     /// Install nothing; say what is missing instead.
     #[arg(long, global = true)]
-    pub no_install: bool,
+    no_install: bool,
     /// Print each table as one, with all its columns, however wide.
     #[arg(long, global = true)]
-    pub wide: bool,
+    wide: bool,
+}
+
+impl Everywhere {
+    /// Makes tables wide, if they are to be.
+    pub fn apply(self) {
+        if self.wide {
+            table::print_wide();
+        }
+    }
+
+    /// Whether missing programs are installed.
+    #[must_use]
+    pub const fn installs(self) -> bool {
+        !self.no_install
+    }
+
+    /// The options that were given, for another program.
+    pub fn words(self) -> impl Iterator<Item = &'static str> {
+        [(self.no_install, "--no-install"), (self.wide, "--wide")]
+            .into_iter()
+            .filter_map(|(is_given, word)| is_given.then_some(word))
+    }
 }
 
 #[derive(Subcommand)]
@@ -43,7 +73,7 @@ enum Command {
     /// Runs all tests of a project: `cargo test`, and each manifest with a table `[test]`. In Fusee's repository, all its checks.
     Test(passed::Passed),
     /// Simulates a system or task sets on the host: the same kernel, scripted tasks, virtual time.
-    Simulate(simulate::SimulateArguments),
+    Simulate(passed::Passed),
     /// Says what can be proved of a system, or of task sets, before they run.
     Analyze(analyze::AnalyzeArguments),
     /// Tries arrangements of a system's tasks on its CPUs, and prints those in which most is proved, with the lines to change.
@@ -124,15 +154,13 @@ impl From<ProfileArgument> for Profile {
 /// Reads the command line and carries out its command.
 pub fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    if arguments.wide {
-        table::print_wide();
-    }
+    arguments.everywhere.apply();
     report::exit_code(dispatch(&arguments))
 }
 
 /// Carries out the command; `false`: it ran, and its result is not good.
 fn dispatch(arguments: &Arguments) -> Result<bool> {
-    let install = !arguments.no_install;
+    let install = arguments.everywhere.installs();
     let research = |name: &str, passed: &passed::Passed| passed::research(name, passed, arguments);
     match &arguments.command {
         Command::New(arguments) => new::new(arguments),
@@ -146,7 +174,7 @@ fn dispatch(arguments: &Arguments) -> Result<bool> {
             Ok(true)
         }
         Command::Flash(passed) => passed::flash(passed, arguments),
-        Command::Simulate(arguments) => simulate::simulate(arguments),
+        Command::Simulate(passed) => passed::simulate(passed, arguments),
         Command::Test(passed) => passed::test(passed, arguments),
         Command::Analyze(analyze) if analyze.suggest.suggest => suggest::suggest(&analyze.suggest, arguments),
         Command::Analyze(arguments) => analyze::analyze(arguments),
@@ -179,9 +207,6 @@ mod tests {
             ("run --quantum 0", "--quantum", "0 is not in 1..="),
             ("run --for 5", "--for", "a time with its unit"),
             ("run --trace all", "--trace", "the levels are off, marks, schedule, full"),
-            ("simulate --cpus 0", "--cpus", "0 is not in 1..="),
-            ("simulate --cpus 99", "--cpus", "99 is not in 1..="),
-            ("simulate --clusters 0", "--clusters", "a list of sizes"),
             ("analyze --cpus 0", "--cpus", "0 is not in 1..="),
             ("analyze --policy EEE", "--policy", "known are EDF"),
             ("analyze --suggest --margin 1001", "--margin", "1001 is not in 0..=1000"),

@@ -10,11 +10,12 @@
 //! stream     the trace that a task sends over a serial line
 //! analyze    `cargo xtask analyze`
 //! suggest    `analyze --suggest`
-//! simulate   `cargo xtask simulate`
 //! task_set   task sets written as JSON
+//! values     values of options
 //! ```
 //!
-//! Not here: building and running (`tools/host`), checks of this repository (`tests/systems`), measurements (`research`), looks into systems that run (`tools/looks`).
+//! Not here: building and running (`tools/host`), checks of this repository (`tests/systems`), measurements (`research`), looks into systems that run (`tools/looks`),
+//! simulations (`tools/simulate`).
 #![forbid(unsafe_code)]
 // `words::print` handles a closed pipe and a full disk.
 #![cfg_attr(not(test), deny(clippy::print_stdout))]
@@ -29,8 +30,8 @@ pub mod passed;
 #[cfg(test)]
 mod published;
 pub mod run;
-pub mod simulate;
 pub mod stream;
 pub mod suggest;
 pub mod task_set;
 pub mod trace;
+pub mod values;

@@ -27,6 +27,8 @@ const RESEARCH: &str = "fusee-research";
 pub const LOOKS: &str = "fusee-looks";
 /// The package of advice on arrangements.
 const ADVISE: &str = "fusee-advise";
+/// The package of the simulator's command.
+const SIMULATE: &str = "fusee-simulate";
 /// The package of cards.
 const FLASH: &str = "fusee-flash";
 /// The package of a project's tests.
@@ -56,6 +58,14 @@ pub fn looks(name: &str, passed: &Passed, arguments: &Arguments) -> Result<bool>
 /// Cargo does not start.
 pub fn advise(passed: &Passed, arguments: &Arguments) -> Result<bool> {
     run(ADVISE, "advise", passed, arguments)
+}
+
+/// Simulates systems and task sets.
+///
+/// # Errors
+/// Cargo does not start.
+pub fn simulate(passed: &Passed, arguments: &Arguments) -> Result<bool> {
+    run(SIMULATE, "simulate", passed, arguments)
 }
 
 /// Makes or writes a card.
@@ -107,8 +117,11 @@ pub fn test(passed: &Passed, arguments: &Arguments) -> Result<bool> {
     if !wants_host {
         command.env_remove(TESTS);
     }
-    command.args(arguments.no_install.then_some("--no-install")).args(arguments.wide.then_some("--wide"));
-    let status = command.args(&passed.arguments).status().context("the checks do not start")?;
+    let status = command
+        .args(arguments.everywhere.words())
+        .args(&passed.arguments)
+        .status()
+        .context("the checks do not start")?;
     Ok(status.success())
 }
 
@@ -135,8 +148,8 @@ fn run(package: &str, name: &str, passed: &Passed, arguments: &Arguments) -> Res
     let mut command = cargo();
     command.arg("run").arg("--quiet").arg("--manifest-path").arg(manifest).args(["--package", package, "--"]);
     command.arg(name);
-    command.args(arguments.no_install.then_some("--no-install")).args(arguments.wide.then_some("--wide"));
-    let status = command.args(&passed.arguments).status().context("cargo does not start")?;
+    let status =
+        command.args(arguments.everywhere.words()).args(&passed.arguments).status().context("cargo does not start")?;
     Ok(status.success())
 }
 

@@ -15,11 +15,11 @@ use fusee_host::turns::{self, Turns};
 use fusee_host::words;
 use fusee_host::{answers, kept, observed, qemu, report, screen};
 use fusee_manifest::{Expectations, Profile, Time};
-use fusee_simulator::latency::Latencies;
-use fusee_simulator::metrics::Metrics;
+use fusee_views::latency::Latencies;
+use fusee_views::metrics::Metrics;
 
 use crate::command::SystemArguments;
-use crate::simulate;
+use crate::values;
 
 /// How to read the table of tasks. `docs/trace.md` says the same.
 const COLUMNS: &str = "\
@@ -45,7 +45,7 @@ pub struct RunArguments {
     #[arg(long, default_value_t = 120)]
     seconds: u64,
     /// Virtual time after which the run is ended, which is none: for systems that do not end themselves.
-    #[arg(long = "for", value_parser = simulate::time)]
+    #[arg(long = "for", value_parser = values::time)]
     limit: Option<Time>,
     /// Go on when a `hard` task has ended, or the last task that may shut the system down.
     #[arg(long)]

@@ -12,7 +12,7 @@ use fusee_views::picture::{Drawing, LEAST_WIDTH, WIDTH};
 use fusee_views::schedule::Schedule;
 
 use crate::passed::LOOKS;
-use crate::{explain, simulate, stream};
+use crate::{explain, stream, values};
 use fusee_host::defmt::{self, Speakers};
 use fusee_host::project::{Project, program};
 use fusee_host::words;
@@ -72,10 +72,10 @@ pub struct Pictures {
     #[arg(long, value_name = "FILE")]
     png: Option<PathBuf>,
     /// Where the picture begins; unless told otherwise at the first release.
-    #[arg(long, value_parser = simulate::time)]
+    #[arg(long, value_parser = values::time)]
     from: Option<Time>,
     /// Where the picture ends.
-    #[arg(long, value_parser = simulate::time)]
+    #[arg(long, value_parser = values::time)]
     until: Option<Time>,
     /// How wide it is, in pixels, 300 to 20000. Letters are as large in a narrow one.
     #[arg(long, default_value_t = WIDTH, value_parser = clap::value_parser!(u64).range(LEAST_WIDTH..=20_000))]

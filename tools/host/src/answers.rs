@@ -9,8 +9,8 @@ use fusee_abi::trace::{ENGINE_TIME_SHIFT, Ledger};
 use fusee_manifest::trace::Trace;
 use fusee_manifest::{Resolved, admission};
 use fusee_sched_analysis::Overheads;
-use fusee_simulator::latency::Latencies;
-use fusee_simulator::metrics::{Metrics, Summary, TaskMetrics};
+use fusee_views::latency::Latencies;
+use fusee_views::metrics::{Metrics, Summary, TaskMetrics};
 use schemars::JsonSchema;
 use serde::Serialize;
 

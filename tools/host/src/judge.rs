@@ -13,7 +13,7 @@ use fusee_abi::image::kind;
 use fusee_abi::trace::{Event, Ledger, PANIC_CODE, PANIC_TEXT, Record, TEXT_BYTES};
 use fusee_manifest::trace::{Trace, wide};
 use fusee_manifest::{Expectations, Resolved};
-use fusee_simulator::latency::Latencies;
+use fusee_views::latency::Latencies;
 use fusee_views::now::Now;
 use fusee_views::state::State;
 use schemars::JsonSchema;

@@ -9,7 +9,7 @@ use fusee_abi::trace::{Event, Record};
 use fusee_manifest::trace::Trace;
 use fusee_manifest::{Resolved, admission};
 use fusee_sched_analysis::Overheads;
-use fusee_simulator::services::Services;
+use fusee_views::services::Services;
 use schemars::JsonSchema;
 use serde::Serialize;
 

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use fusee_abi::trace::{ENGINE_TIME_SHIFT, Event, Ledger, Record};
 use fusee_manifest::Resolved;
 use fusee_manifest::trace::{Trace, wide};
-use fusee_simulator::latency::Latencies;
-use fusee_simulator::metrics::Metrics;
 use fusee_views::explain::{self, Explanation, Turn};
+use fusee_views::latency::Latencies;
+use fusee_views::metrics::Metrics;
 
 use crate::answers;
 

@@ -9,8 +9,8 @@ use fusee_abi::trace::Level;
 use fusee_accel_contract::CONTROL_LATE_COMPLETIONS;
 use fusee_manifest::trace::{Trace, describe};
 use fusee_manifest::{Panic, Profile, Resolved};
-use fusee_simulator::metrics::Metrics;
 use fusee_views::explain::Turn;
+use fusee_views::metrics::Metrics;
 
 use crate::answers::{self, RunAnswer};
 use crate::counts::Counts;

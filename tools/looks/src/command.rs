@@ -4,7 +4,8 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{CommandFactory, Parser, Subcommand};
-use fusee_host::{report, table};
+use fusee_host::report;
+use fusee_tool::command::Everywhere;
 
 use crate::{dump, export, gdb, suggest, top};
 
@@ -14,12 +15,8 @@ use crate::{dump, export, gdb, suggest, top};
 pub struct Arguments {
     #[command(subcommand)]
     command: Command,
-    /// Install nothing; say what is missing instead.
-    #[arg(long, global = true)]
-    no_install: bool,
-    /// Print each table as one, with all its columns, however wide.
-    #[arg(long, global = true)]
-    wide: bool,
+    #[command(flatten)]
+    everywhere: Everywhere,
 }
 
 #[derive(Subcommand)]
@@ -41,15 +38,13 @@ enum Command {
 /// Reads the command line and carries out its command.
 pub fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    if arguments.wide {
-        table::print_wide();
-    }
+    arguments.everywhere.apply();
     report::exit_code(dispatch(&arguments))
 }
 
 /// Carries out the command; `false`: it ran, and its result is not good.
 fn dispatch(arguments: &Arguments) -> Result<bool> {
-    let install = !arguments.no_install;
+    let install = arguments.everywhere.installs();
     match &arguments.command {
         Command::Top(arguments) => top::top(arguments, install),
         Command::Dump(arguments) => dump::dump(arguments),

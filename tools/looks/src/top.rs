@@ -25,7 +25,7 @@ use fusee_host::table::Table;
 use fusee_host::turns::Turns;
 use fusee_host::words;
 use fusee_tool::command::SystemArguments;
-use fusee_tool::{simulate, stream};
+use fusee_tool::{stream, values};
 
 /// Host time between two looks.
 const PAUSE: Duration = Duration::from_millis(500);
@@ -38,7 +38,7 @@ pub struct TopArguments {
     #[command(flatten)]
     system: SystemArguments,
     /// Virtual time after which the run is ended, which is none.
-    #[arg(long = "for", value_parser = simulate::time, conflicts_with = "stream")]
+    #[arg(long = "for", value_parser = values::time, conflicts_with = "stream")]
     limit: Option<Time>,
     /// Go on when a `hard` task has ended, or the last task that may shut the system down.
     #[arg(long)]

@@ -14,12 +14,9 @@
 //! - [`overheads`]: the costs of kernel paths.
 //! - [`system`]: from a manifest to a simulation.
 //! - [`workload`]: from a task set to a manifest; random task sets.
-//! - [`metrics`]: from a trace to response times and lateness.
-//! - [`latency`]: from a trace to how late graphs are.
-//! - [`services`]: from a trace to how long services took.
 //! - [`lives`]: how long tasks with further lives may be away, and when they were.
 //!
-//! Not here: random systems, and their conditions (`research/campaigns`).
+//! Not here: metrics of a trace (`tools/views`), the command (`tools/simulate`), random systems and their conditions (`research/campaigns`).
 //!
 //! [`Machine`]: fusee_kernel_core::Machine
 #![forbid(unsafe_code)]
@@ -28,12 +25,9 @@ pub mod actor;
 pub mod board;
 pub mod gpu_job;
 pub mod graph;
-pub mod latency;
 pub mod lives;
-pub mod metrics;
 pub mod overheads;
 pub mod run;
-pub mod services;
 pub mod sharing;
 pub mod system;
 pub mod watcher;

@@ -7,8 +7,8 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::{CommandFactory, Parser, Subcommand};
 use fusee_host::system::board;
-use fusee_host::{build, qemu, report, table, words};
-use fusee_tool::command::ProfileArgument;
+use fusee_host::{build, qemu, report, words};
+use fusee_tool::command::{Everywhere, ProfileArgument};
 
 use crate::project::{self, Choice};
 use crate::queue;
@@ -44,21 +44,15 @@ pub struct Options {
     /// Write the results as JUnit XML, too.
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
-    /// Install nothing; say what is missing instead.
-    #[arg(long)]
-    no_install: bool,
-    /// Print each table as one, with all its columns, however wide.
-    #[arg(long)]
-    wide: bool,
+    #[command(flatten)]
+    everywhere: Everywhere,
 }
 
 /// Reads the command line and carries out its command.
 pub fn main() -> ExitCode {
     queue::heed_output();
     let Arguments { command: Command::Test(options) } = Arguments::parse();
-    if options.wide {
-        table::print_wide();
-    }
+    options.everywhere.apply();
     report::exit_code(test(&options))
 }
 
@@ -76,7 +70,7 @@ fn test(options: &Options) -> Result<bool> {
         boards: options.board.clone(),
         profile: options.profile.map(Into::into),
         bless: options.bless,
-        install: !options.no_install,
+        install: options.everywhere.installs(),
         filter: options.runner.filter.clone(),
     };
     let cases = project::cases(&choice)?;

@@ -12,7 +12,7 @@ use fusee_host::system::{self, Image, Run};
 use fusee_manifest::trace::Trace;
 use fusee_manifest::{Expectations, Mark, Profile, Resolved, admission};
 use fusee_sched_analysis::Overheads;
-use fusee_simulator::metrics::Metrics;
+use fusee_views::metrics::Metrics;
 use num_traits::ToPrimitive;
 
 /// Where two runs of one image first differ.

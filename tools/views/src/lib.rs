@@ -10,18 +10,24 @@
 //! - [`state`]: the present state of a task, and its words.
 //! - [`now`]: the present states of all tasks, from the records so far.
 //! - [`stream`]: a trace that has come over a serial line.
+//! - [`metrics`]: response times and lateness.
+//! - [`latency`]: how late graphs are.
+//! - [`services`]: how long services took.
 //! - [`turns`]: when emulated CPUs were not executed, which `explain` tells apart.
 //!
 //! Not here: views for other tools (`tools/exports`).
 #![forbid(unsafe_code)]
 
 pub mod explain;
+pub mod latency;
+pub mod metrics;
 pub mod now;
 pub mod page;
 pub mod picture;
 #[cfg(test)]
 mod random;
 pub mod schedule;
+pub mod services;
 pub mod state;
 pub mod stream;
 mod tokens;

@@ -11,10 +11,10 @@ use fusee_abi::trace::{Event, Record};
 use fusee_graph::{Edge, Lateness, Rate, Tokens, source_job, starved};
 use fusee_kernel_core::Planted;
 use fusee_manifest::{Graph, Manifest, Resolved};
-use fusee_simulator::metrics::Metrics;
 use fusee_simulator::system;
 use fusee_simulator::workload::Source;
 use fusee_simulator::{Checks, First, Options};
+use fusee_views::metrics::Metrics;
 
 use super::{LONG, systems, tighten};
 use crate::draws::{Draws, Wrong};

@@ -5,9 +5,9 @@ use std::path::Path;
 use fusee_advise::search::{Search, search};
 use fusee_campaigns::hostile::{self, Which};
 use fusee_manifest::{Manifest, Variant};
-use fusee_simulator::metrics::Metrics;
 use fusee_simulator::workload::Source;
 use fusee_simulator::{Options, simulate_observed};
+use fusee_views::metrics::Metrics;
 
 /// The name of all manifests here; no file is called so.
 const FILE: &str = "drawn.toml";

@@ -5,8 +5,8 @@ use std::path::Path;
 use fusee_abi::trace::{Event, Record};
 use fusee_campaigns::hostile::COSTS;
 use fusee_manifest::Manifest;
-use fusee_simulator::metrics::Metrics;
 use fusee_simulator::{Options, Report, simulate_with};
+use fusee_views::metrics::Metrics;
 
 /// A millisecond in nanoseconds.
 const MS: u64 = 1_000_000;

@@ -5,9 +5,9 @@
 use fusee_manifest::PolicyName;
 use fusee_sched::time::Nanoseconds;
 use fusee_sched_analysis::{Cluster, Overheads, Report, Task, analyse};
-use fusee_simulator::metrics::{Metrics, TaskMetrics};
 use fusee_simulator::workload::{Platform, SimulatedTask, TaskSet};
 use fusee_simulator::{First, Options, simulate_observed};
+use fusee_views::metrics::{Metrics, TaskMetrics};
 
 use super::common::MS;
 

@@ -3,8 +3,8 @@
 use fusee_abi::trace::{Event, Record};
 use fusee_manifest::Manifest;
 use fusee_simulator::gpu_job::{GpuHandles, GpuTask};
-use fusee_simulator::metrics::Metrics;
 use fusee_simulator::{Options, Program, simulate_with};
+use fusee_views::metrics::Metrics;
 
 use super::common::{self, Device, LIMIT, MS};
 

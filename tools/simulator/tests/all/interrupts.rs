@@ -5,9 +5,9 @@ use fusee_manifest::Manifest;
 use fusee_manifest::admission::Study;
 use fusee_sched::time::Nanoseconds;
 use fusee_sched_analysis::report::Hard;
-use fusee_simulator::metrics::Metrics;
 use fusee_simulator::overheads::Overheads;
 use fusee_simulator::{Options, simulate_observed};
+use fusee_views::metrics::Metrics;
 
 use super::common::{self, Device, MS};
 

@@ -27,6 +27,7 @@ mod random;
 mod refusals;
 mod requests;
 mod scenarios;
+mod services;
 mod sharers;
 mod waiting;
 mod watchdog;

@@ -4,9 +4,9 @@ use fusee_abi::Error;
 use fusee_abi::call::Call;
 use fusee_abi::trace::{Event, Ledger, Record};
 use fusee_manifest::trace::Trace;
-use fusee_simulator::metrics::Metrics;
 use fusee_simulator::{Overheads, simulate};
 use fusee_views::explain::{Explanation, explain};
+use fusee_views::metrics::Metrics;
 
 use super::common::{
     self, Asked, LIMIT, MS, NEXT_JOB, Run, URGENT, US, burn, call, end, parse, run_for, system, through,

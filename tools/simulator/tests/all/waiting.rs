@@ -7,8 +7,8 @@ use fusee_abi::call::Call;
 use fusee_abi::trace::{Event, Ledger, Record};
 use fusee_kernel_core::limits::REPLY_SLOTS;
 use fusee_manifest::Manifest;
-use fusee_simulator::metrics::Metrics;
 use fusee_simulator::{First, Options, Overheads, simulate_observed};
+use fusee_views::metrics::Metrics;
 
 use super::common::{self, Asked, Device, MS, NEXT_JOB, Run, URGENT, burn, call, sleep, submit, system};
 

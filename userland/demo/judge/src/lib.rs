@@ -18,7 +18,7 @@ use fusee_manifest::Resolved;
 use fusee_manifest::trace::Trace;
 use fusee_sched_analysis::Overheads;
 use fusee_simulator::lives::{bounds, ends};
-use fusee_simulator::metrics::Metrics;
+use fusee_views::metrics::Metrics;
 
 pub mod agreement;
 pub mod vibration;

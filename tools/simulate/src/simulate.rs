@@ -12,15 +12,13 @@ use fusee_abi::trace::Record;
 use fusee_kernel_core::{limits, object};
 use fusee_manifest::trace::Trace;
 use fusee_manifest::{Manifest, PolicyName, Resolved, Time, Variant};
-use fusee_simulator::metrics::Metrics;
-use fusee_simulator::services::Services;
 use fusee_simulator::workload::{CPU, Generator, Platform, SimulatedTask, Source, TaskSet, cpus, task_name};
 use fusee_simulator::{Checks, EndedBy, First, Options, Overheads, Report, simulate_observed};
+use fusee_views::metrics::Metrics;
+use fusee_views::services::Services;
 use fusee_views::state::{Awaited, Ended, State};
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::task_set as written;
-use crate::trace::Pictures;
 use fusee_host::answers::{self, RunAnswer, VerdictAnswer};
 use fusee_host::decisive::Decisive;
 use fusee_host::folders::Folder;
@@ -30,6 +28,9 @@ use fusee_host::project::Project;
 use fusee_host::report;
 use fusee_host::system;
 use fusee_host::words;
+use fusee_tool::task_set as written;
+use fusee_tool::trace::Pictures;
+use fusee_tool::values::{self, Sizes};
 
 /// Records that are kept for `cargo xtask trace` and for pictures; of a longer run it is the first ones.
 const KEPT: usize = 4_000_000;
@@ -50,16 +51,16 @@ pub struct SimulateArguments {
     #[arg(long)]
     manifest: Option<PathBuf>,
     /// Policy of all clusters: EDF, FL, RM, DM or FP.
-    #[arg(long, value_parser = policy)]
+    #[arg(long, value_parser = values::policy)]
     policy: Option<PolicyName>,
     /// CPUs of each cluster, such as `2,1`; tasks are spread over them worst fit, by decreasing utilisation.
-    #[arg(long, value_parser = clusters)]
+    #[arg(long, value_parser = values::clusters)]
     clusters: Option<Sizes>,
     /// So many CPUs in one cluster. Unless told otherwise a task set gets as many as it needs.
     #[arg(long, conflicts_with = "clusters", value_parser = clap::value_parser!(u32).range(1..=limits::CPUS as i64))]
     cpus: Option<u32>,
     /// Virtual time after which the simulation ends.
-    #[arg(long = "for", default_value = "10s", value_parser = time)]
+    #[arg(long = "for", default_value = "10s", value_parser = values::time)]
     limit: Time,
     /// Which of all random task sets.
     #[arg(long, default_value_t = 1)]
@@ -81,26 +82,6 @@ pub struct SimulateArguments {
     /// Leave all doorbells mapped: engine locks become advice.
     #[arg(long)]
     unmanaged: bool,
-}
-
-/// CPUs of each cluster.
-#[derive(Clone)]
-pub struct Sizes(pub Vec<u32>);
-
-/// A policy on the command line.
-pub fn policy(text: &str) -> Result<PolicyName, String> {
-    let named = PolicyName::from_name(&text.to_ascii_uppercase());
-    named.ok_or_else(|| "known are EDF, FL, RM, DM and FP".to_owned())
-}
-
-/// Sizes of clusters on the command line.
-pub fn clusters(text: &str) -> Result<Sizes, String> {
-    Variant::parse_clusters(text).map(Sizes).ok_or_else(|| "a list of sizes, such as `2,1`".to_owned())
-}
-
-/// A time on the command line.
-pub fn time(text: &str) -> Result<Time, String> {
-    Time::parse(text).ok_or_else(|| "a time with its unit, such as `10ms` (ns, us, ms, s)".to_owned())
 }
 
 /// Simulates what the command line says; `false`: it ran, and what came out is not good.

@@ -127,7 +127,6 @@ mod tests {
     use fusee_manifest::Manifest;
 
     use super::*;
-    use crate::{Options, simulate_observed};
 
     /// `near` is served for 100 us, and `far` for 250 us, once by a server that was busy.
     const SYSTEM: &str = "
@@ -152,20 +151,6 @@ mod tests {
         server = \"desk\"
         service_max = \"MAX\"
     ";
-
-    #[test]
-    fn a_service_that_is_longer_than_declared_is_found() {
-        let longest = |service_max: &str| {
-            let text = SYSTEM.replace("MAX", service_max);
-            let manifest = Manifest::parse(Path::new("m.toml"), &text).expect("a manifest");
-            let mut services = Services::new(&manifest.system);
-            let mut observe = |record: &Record| services.observe(record);
-            simulate_observed(&manifest, &Options::default(), 100_000_000, &mut observe).expect("a simulation");
-            services.too_long().map(|one| one.longest).collect::<Vec<_>>()
-        };
-        assert_eq!(longest("249us"), [250_000]);
-        assert_eq!(longest("250us"), [0; 0]);
-    }
 
     /// The work of a server before it was ended belongs to no service of its next life.
     #[test]

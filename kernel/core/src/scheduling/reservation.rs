@@ -472,6 +472,7 @@ impl Reservation {
     /// The reservation belongs to no thread any more.
     #[inline]
     pub(crate) fn give_up(&mut self) {
+        debug_assert!(self.owner.is_some() && self.is_only_for_start(), "a passive server has begun on it");
         self.owner = None;
     }
 

@@ -99,8 +99,8 @@ impl Clone for Box<dyn Behaviour> {
 pub enum Part {
     /// Computes for so many nanoseconds.
     Burn(u64),
-    /// Calls the endpoint with this handle.
-    Call(u64),
+    /// Calls the endpoint with this handle, and asks for a service of so many nanoseconds; no word of the server's own client goes along.
+    Call(u64, u64),
 }
 
 /// One thing a task of [`Program::Requests`] does.
@@ -825,9 +825,11 @@ impl Actor {
                     self.step += 1;
                     match part {
                         Some(Part::Burn(span)) => self.phase = Phase::Burning(*span),
-                        Some(Part::Call(other)) => {
+                        Some(Part::Call(other, length)) => {
                             self.phase = Phase::Next;
-                            return trap(board, thread, Call::Call, *other, 0, NEVER);
+                            let action = trap(board, thread, Call::Call, *other, 0, NEVER);
+                            board.registers(thread).general[2] = *length;
+                            return action;
                         }
                         None => {
                             self.phase = Phase::Received;

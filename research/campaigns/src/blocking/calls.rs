@@ -272,15 +272,18 @@ pub(crate) fn programs(manifest: &Manifest, spare: u64) -> Vec<(usize, Program)>
             match system.calls.iter().find(is_it) {
                 _ if handle.rights & rights::RECEIVE != 0 => endpoint = entry.handle,
                 None => {}
-                Some((.., times)) => called.extend((0..*times).map(|_| entry.handle)),
+                Some((.., times)) => {
+                    let longest = system.endpoints[handle.object as usize].1.service_max.saturating_sub(spare);
+                    called.extend((0..*times).map(|_| Part::Call(entry.handle, longest)));
+                }
             }
         }
         let longest = system.endpoints.iter().find(|(_, endpoint)| endpoint.server as usize == task)?.1.service_max;
         let span = longest.saturating_sub(spare);
         let part = span / (called.len() as u64 + 1);
         let mut service = Vec::new();
-        for handle in &called {
-            service.extend([Part::Burn(part), Part::Call(*handle)]);
+        for call in &called {
+            service.extend([Part::Burn(part), *call]);
         }
         service.push(Part::Burn(span - part * called.len() as u64));
         Some((task, Program::Server { endpoint, service }))

@@ -1,5 +1,7 @@
 //! A virtio device with one queue or several, of which one request is under way at a time (OASIS, Virtual I/O Device, version 1.2).
 //!
+//! [`Packets`] is a device with many requests under way, each of which is one packet.
+//!
 //! Registers and queue are those of the crate `virtio-drivers`. Its requests borrow memory that the device reads and writes meanwhile, which
 //! the compiler cannot see; here they are made safe: all memory that a device is told of lies in one region that the task has [alone], and no
 //! reference to it exists while a request is under way.
@@ -15,6 +17,10 @@
 //! 4. Memory of queues is used again only after the device has said that it is reset.
 //!
 //! [alone]: fusee::Region::is_alone
+
+mod packets;
+
+pub use packets::Packets;
 
 use core::ptr::{NonNull, with_exposed_provenance_mut};
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -134,6 +140,63 @@ struct Frame {
     answer: [u8; ANSWER],
 }
 
+/// Claims registers and memory of a device of this type, which is neither reset nor started.
+fn attach(registers: &Region, memory: &Region, device_type: DeviceType) -> Result<MmioTransport<'static>, OpenError> {
+    let header = take::<[u32; REGISTERS / 4]>(registers).map_err(OpenError::Registers)?;
+    let header = header.cast::<VirtIOHeader>();
+    Memory::claim(memory)?;
+    // SAFETY: `header` must point to registers of a virtio device, its own ones included, for ever.
+    // - Registers: the environment page declares the region, the manifest its contents, and the kernel maps it as device memory.
+    //   A device that is no virtio device is found out by its first register.
+    // - So many: `take` has looked that they fit. For ever: regions of devices are never unmapped but by the task itself.
+    let transport = unsafe { MmioTransport::new(header, REGISTERS) };
+    let transport = transport.map_err(|_| OpenError::Absent)?;
+    if transport.device_type() != device_type {
+        return Err(OpenError::Absent);
+    }
+    Ok(transport)
+}
+
+/// Resets the device, after which it reaches no queue.
+fn reset(transport: &mut MmioTransport<'static>) -> Result<(), OpenError> {
+    // A write of zero resets.
+    transport.set_status(DeviceStatus::empty());
+    if (0..LOOKS).all(|_| transport.get_status() != DeviceStatus::empty()) {
+        return Err(OpenError::Restless);
+    }
+    Ok(())
+}
+
+/// Agrees with a device that is reset on those of the `wanted` features that it has.
+fn negotiate(transport: &mut MmioTransport<'static>, wanted: u64) -> Result<u64, OpenError> {
+    let mut status = DeviceStatus::ACKNOWLEDGE | DeviceStatus::DRIVER;
+    transport.set_status(status);
+    let features = transport.read_device_features() & (wanted | VERSION_1);
+    transport.write_driver_features(features);
+    if features & VERSION_1 != 0 {
+        status |= DeviceStatus::FEATURES_OK;
+        transport.set_status(status);
+        if !transport.get_status().contains(DeviceStatus::FEATURES_OK) {
+            return Err(OpenError::Refused);
+        }
+    }
+    transport.set_guest_page_size(PAGE_SIZE as u32);
+    Ok(features)
+}
+
+/// Lets the device begin to work.
+fn go(transport: &mut MmioTransport<'static>) {
+    transport.set_status(transport.get_status() | DeviceStatus::DRIVER_OK);
+}
+
+/// The number of 64 bits at `offset` of a device's own registers, as it is at one instant.
+fn configuration(transport: &MmioTransport<'static>, offset: usize) -> Result<u64, QueueError> {
+    let half = |offset| transport.read_config_space::<u32>(offset);
+    let both = transport.read_consistent(|| Ok((half(offset)?, half(offset + 4)?)));
+    let (low, high) = both.map_err(|_| QueueError::Length)?;
+    Ok(u64::from(high) << 32 | u64::from(low))
+}
+
 /// A device's own registers, before its queues are chosen.
 pub struct Configuration<'a>(&'a MmioTransport<'static>);
 
@@ -176,18 +239,7 @@ impl<const QUEUES: usize> Device<QUEUES> {
         wanted: u64,
         number: impl FnOnce(&Configuration<'_>) -> [u16; QUEUES],
     ) -> Result<Device<QUEUES>, OpenError> {
-        let header = take::<[u32; REGISTERS / 4]>(registers).map_err(OpenError::Registers)?;
-        let header = header.cast::<VirtIOHeader>();
-        Memory::claim(memory)?;
-        // SAFETY: `header` must point to registers of a virtio device, its own ones included, for ever.
-        // - Registers: the environment page declares the region, the manifest its contents, and the kernel maps it as device memory.
-        //   A device that is no virtio device is found out by its first register.
-        // - So many: `take` has looked that they fit. For ever: regions of devices are never unmapped but by the task itself.
-        let transport = unsafe { MmioTransport::new(header, REGISTERS) };
-        let transport = transport.map_err(|_| OpenError::Absent)?;
-        if transport.device_type() != device_type {
-            return Err(OpenError::Absent);
-        }
+        let transport = attach(registers, memory, device_type)?;
         let mut device = Device {
             numbers: number(&Configuration(&transport)),
             transport,
@@ -203,7 +255,7 @@ impl<const QUEUES: usize> Device<QUEUES> {
         device.begin()?;
         (device.frame, device.data, device.capacity) = Memory::rest().ok_or(OpenError::Memory(ClaimError::TooSmall))?;
         device.is_lost = false;
-        device.transport.set_status(device.transport.get_status() | DeviceStatus::DRIVER_OK);
+        go(&mut device.transport);
         Ok(device)
     }
 
@@ -215,33 +267,17 @@ impl<const QUEUES: usize> Device<QUEUES> {
         self.switch_off();
         self.begin()?;
         self.is_lost = false;
-        self.transport.set_status(self.transport.get_status() | DeviceStatus::DRIVER_OK);
+        go(&mut self.transport);
         Ok(())
     }
 
     /// Takes the steps that come before the first request to the device (section 3.1.1).
     fn begin(&mut self) -> Result<(), OpenError> {
         let transport = &mut self.transport;
-        // A write of zero resets.
-        let mut status = DeviceStatus::empty();
-        transport.set_status(status);
-        if (0..LOOKS).all(|_| transport.get_status() != DeviceStatus::empty()) {
-            return Err(OpenError::Restless);
-        }
+        reset(transport)?;
         // The device reaches them no more.
         self.queues = [const { None }; QUEUES];
-        status |= DeviceStatus::ACKNOWLEDGE | DeviceStatus::DRIVER;
-        transport.set_status(status);
-        self.features = transport.read_device_features() & (self.wanted | VERSION_1);
-        transport.write_driver_features(self.features);
-        if self.features & VERSION_1 != 0 {
-            status |= DeviceStatus::FEATURES_OK;
-            transport.set_status(status);
-            if !transport.get_status().contains(DeviceStatus::FEATURES_OK) {
-                return Err(OpenError::Refused);
-            }
-        }
-        transport.set_guest_page_size(PAGE_SIZE as u32);
+        self.features = negotiate(transport, self.wanted)?;
         for (queue, number) in self.queues.iter_mut().zip(self.numbers) {
             *queue = Some(VirtQueue::new(transport, number, false, false).map_err(|_| OpenError::Refused)?);
         }
@@ -259,10 +295,7 @@ impl<const QUEUES: usize> Device<QUEUES> {
     /// # Errors
     /// [`QueueError::Length`] if it is not there.
     pub fn configuration(&self, offset: usize) -> Result<u64, QueueError> {
-        let half = |offset| self.transport.read_config_space::<u32>(offset);
-        let both = self.transport.read_consistent(|| Ok((half(offset)?, half(offset + 4)?)));
-        let (low, high) = both.map_err(|_| QueueError::Length)?;
-        Ok(u64::from(high) << 32 | u64::from(low))
+        configuration(&self.transport, offset)
     }
 
     /// How many bytes of data a request may have.

@@ -45,7 +45,7 @@ const UNSAFE: [&str; 12] = [
     "userland/fusee/src/memory.rs",
     "userland/fusee/src/misbehave.rs",
     "drivers/framework/src/registers.rs",
-    "drivers/framework/src/virtio.rs",
+    "drivers/framework/src/virtio",
     "tools/profiler/src/interface.rs",
 ];
 

@@ -548,8 +548,9 @@ fn copy_console(mut from: impl Read, echo: bool, hears: &mut dyn FnMut(&[u8])) -
 
 /// The lines that QEMU complains with, without those it always does under our profiles.
 fn filter_errors(from: impl Read) -> Vec<String> {
-    const EXPECTED: [&str; 4] = [
+    const EXPECTED: [&str; 5] = [
         "has no peer",
+        "is not connected to host network",
         "icount sleep disabled and no active timers",
         "terminating on signal 2",
         "audiodev default parameter is deprecated",

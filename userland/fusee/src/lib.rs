@@ -70,6 +70,7 @@ pub mod migration;
 #[cfg(all(feature = "misbehave", target_os = "none"))]
 pub mod misbehave;
 mod mutex;
+pub mod net;
 mod notification;
 #[cfg(target_os = "none")]
 mod panic;

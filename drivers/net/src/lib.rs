@@ -1,0 +1,19 @@
+//! The parts of the network server that touch no device: the link to the crate `smoltcp`, which has the protocols, and the sockets of clients.
+//!
+//! | Module | Contents |
+//! |---|---|
+//! | `link` | frames to and from a device, through a trait for it, as a device of `smoltcp` |
+//! | `memory` | buffers of all sockets, which are there from the beginning |
+//! | `server` | clients, their sockets and queues |
+//!
+//! `main.rs` has the two tasks, and the device in memory.
+#![cfg_attr(not(test), no_std)]
+#![forbid(unsafe_code)]
+
+pub mod link;
+pub mod memory;
+pub mod server;
+
+pub use link::{FRAME, Frames};
+pub use memory::Memory;
+pub use server::{Address, Loan, Server};

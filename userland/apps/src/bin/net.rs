@@ -5,13 +5,14 @@
 //! | 0, sender | sends `rounds` windows of `window` random datagrams, and waits after each for the judge's | 1 datagrams sent |
 //! | 1, judge | receives them, compares each with the one that was sent, and answers each window | 1 datagrams in place, 2 others, 3 lost ones |
 //! | 2, burst | sends `rounds` times `window` datagrams, of which nobody takes one meanwhile | - |
-//! | 3, late reader | reads after each burst | 1 datagrams in place, 2 others, 3 lost ones, 4 gaps that stand behind a full queue |
+//! | 3, late reader | reads after each burst, of which `surplus` datagrams find no room | 1 datagrams in place, 2 others, 3 lost ones, 4 gaps that stand behind a full queue |
 //! | 4, stream | sends `kibibytes` KiB of random bytes by a connection, and receives as many others by it | 1 bytes in place, 2 others, 3 one if the peer's end came in its place |
 //! | 5, peer of the stream | the same, by a connection that comes | the same |
 //! | 6, records | sends `rounds` numbered records, each by [`Net::send`] and [`Net::flush`], by connections that begin anew after each error | 1 one if some were acknowledged, 2 errors that tell of another life, up to 40, 3 errors of no such kind |
 //! | 7, reader of records | takes them from connections that come | 1 one if none that was acknowledged is missing, 2 one for each that is in no order, 3 errors |
 //! | 8, echo | sends back what comes to port 7, by datagrams and by connections, until it has sent back `bytes` bytes of each kind | 1 bytes of datagrams, 2 bytes of connections |
 //! | 9, controller | `jobs` times, sends a datagram in a job and takes those that have come, without waiting | 1 datagrams received, 2 those in no order, 3 errors |
+//! | 11, flooded controller | the same, where a stranger floods the port | 1 one if some came, 2 one if the flood was more than the queue has room for, 3 errors |
 //! | 10, what is refused | asks for more than there is | 1 codes of refusals, 2 typed errors |
 //!
 //! Handles: endpoint "net" (call), region "memory" (read, write, lend), notification "changed" (wait, signal, grant) of those that wait. Notifications
@@ -24,8 +25,8 @@ use core::net::{Ipv4Addr, SocketAddrV4};
 
 use fusee::net::{DATAGRAM, Net, NetError, Phase, Refusal, TCP_SOCKETS, TcpStream, UdpSocket};
 use fusee::{
-    CallLendingError, Environment, Instant, Nanoseconds, Notification, System, WaitError, environment, log, next_job,
-    now, shutdown, sleep_until,
+    CallLendingError, CallWithError, Environment, Instant, Nanoseconds, Notification, System, WaitError, environment,
+    log, next_job, now, shutdown, sleep_until,
 };
 
 fusee::entry!(main);
@@ -54,6 +55,7 @@ fn main() {
         7 => read_records(&environment),
         8 => echo(&environment),
         9 => control(&environment),
+        11 => control_flooded(&environment),
         10 => ask_for_too_much(&environment),
         unknown => panic!("there is no role {unknown}"),
     }
@@ -216,8 +218,6 @@ fn burst(environment: &Environment) {
             send_one(&mut net, &socket, peer, &number.to_le_bytes());
             number += 1;
         }
-        // The last one is on the wire when this one is.
-        sleep_until(now().now + Nanoseconds(1_000_000)).expect("it may sleep");
         signal(environment, "next");
         wait(environment, "again");
     }
@@ -227,10 +227,15 @@ fn read_late(environment: &Environment) {
     let net = open(environment);
     let mut socket = net.bind(DATAGRAMS).expect("the port is free");
     let (mut bytes, mut expected, window) = ([0; 8], 0_u64, parameter(environment, "window"));
+    let surplus = parameter(environment, "surplus");
     let (mut in_place, mut wrong, mut lost, mut gaps) = (0, 0, 0, 0);
     start(environment);
     for round in 1..=parameter(environment, "rounds") {
         wait(environment, "again");
+        // The last one has come when all that find no room are counted.
+        while net.status().expect("the server answers").lost < round * surplus {
+            sleep_until(now().now + Nanoseconds(100_000)).expect("it may sleep");
+        }
         let mut taken = 0_u64;
         loop {
             match net.try_receive_from(&mut socket, &mut bytes) {
@@ -279,6 +284,31 @@ fn control(environment: &Environment) {
     log(1, received);
     log(2, wrong);
     log(3, errors);
+}
+
+fn control_flooded(environment: &Environment) {
+    let net = try_open(environment).expect("the network is there");
+    let mut socket = net.bind(DATAGRAMS).expect("the port is free");
+    let peer = peer(environment, DATAGRAMS);
+    let (mut received, mut lost, mut errors, mut bytes) = (0, 0, 0, [0; 64]);
+    for job in 1..=parameter(environment, "jobs") {
+        next_job().expect("this task has jobs");
+        // The stranger's queue may be full: it answers no question.
+        let sent = net.send_to(&socket, peer, &job.to_le_bytes());
+        errors += u64::from(!matches!(sent, Ok(()) | Err(NetError::QueueFull)));
+        for _ in 0..3 {
+            match net.try_receive_from(&mut socket, &mut bytes) {
+                Ok(Some(_)) => received += 1,
+                Ok(None) => break,
+                Err(NetError::Lost(datagrams)) => lost += datagrams,
+                Err(_) => errors += 1,
+            }
+        }
+    }
+    log(1, u64::from(received > 0));
+    log(2, u64::from(lost > 0));
+    log(3, errors);
+    log(4, lost);
 }
 
 //--- Streams
@@ -336,7 +366,11 @@ const RECORD: usize = 16;
 
 /// Whether an error is one of a server, or of a bottom half, that has ended, or of a connection that has ended with it.
 fn is_of_an_end(error: NetError) -> bool {
-    let died = [NetError::Call(CallLendingError::PeerDied), NetError::Wait(WaitError::PeerDied)];
+    let died = [
+        NetError::Call(CallLendingError::PeerDied),
+        NetError::Open(CallWithError::PeerDied),
+        NetError::Wait(WaitError::PeerDied),
+    ];
     died.contains(&error) || [NetError::Restarted, NetError::Closed, NetError::TimedOut].contains(&error)
 }
 
@@ -384,7 +418,7 @@ fn write_records(environment: &Environment) {
 
 /// Takes records from connections until none comes any more. A connection that was lost does not end: it is left when the next one comes.
 fn read_records(environment: &Environment) {
-    let mut net = open(environment);
+    let net = open(environment);
     let mut listener = net.listen(STREAMS).expect("the port is free");
     let mut streams: [Option<Records>; TCP_SOCKETS] = [const { None }; TCP_SOCKETS];
     let (mut received, mut latest, mut wrong, mut is_short, mut errors) = (0_u64, 0, 0, false, 0);
@@ -430,9 +464,8 @@ fn read_records(environment: &Environment) {
             quiet_since = now().now;
             continue;
         }
-        net.deadline = now().now + Nanoseconds(20_000_000);
         // Nothing is waited for but a signal, whichever it is.
-        let _ = environment.expect::<Notification>("changed").wait(net.deadline);
+        let _ = environment.expect::<Notification>("changed").wait(now().now + Nanoseconds(20_000_000));
     }
     log(1, u64::from(received > 0 && !is_short));
     log(2, wrong);
@@ -546,7 +579,8 @@ fn ask_for_too_much(environment: &Environment) {
     log(2, u64::from(short.connect(peer).map(drop) == Err(NetError::Closed)));
     short.deadline = now().now + Nanoseconds(1_000_000);
     log(2, 2 * u64::from(short.receive_from(&mut two, &mut [0; 8]).map(drop) == Err(NetError::TimedOut)));
-    let stream = net.start_connect(peer).expect("there is a socket");
+    // Nobody is there.
+    let stream = net.start_connect(SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, 77), 1)).expect("there is a socket");
     log(2, 3 * u64::from(net.state(&stream).map(|state| state.phase) == Ok(Phase::Begins)));
 
     // Sockets of before are gone.

@@ -287,6 +287,7 @@ keys! {
         input: RUN,
         screenshot: RUN,
         power_button: RUN,
+        echo: RUN,
         judge: RUN,
         self_check: RUN,
         repeatable: RUN,

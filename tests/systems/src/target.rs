@@ -48,6 +48,7 @@ pub fn run_and(
             input: expected.input.clone(),
             screen: expected.screenshot.as_ref().map(|_| screen::STANDS.to_owned()),
             power_button: expected.power_button,
+            echo: expected.echo,
         },
         quantum: match expected.verdict {
             Some(_) => Turns::of(&case.manifest.system, expected.turns).quantum,

@@ -28,6 +28,7 @@
 //! errata     what the compiler has to keep away from
 //! toolchain  finds a compiler that has the targets, and QEMU
 //! words      words of all reports: colours, spans of time
+//! echo       the host as a peer of a system
 //! meter      CPU time of a thread and of its programs
 //! picture    pictures of a screen
 //! table      tables that fit a terminal
@@ -44,6 +45,7 @@ pub mod counts;
 pub mod decisive;
 pub mod decode;
 pub mod defmt;
+pub mod echo;
 pub mod ends;
 pub mod errata;
 pub mod evidence;

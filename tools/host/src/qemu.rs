@@ -14,7 +14,7 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use fusee_manifest::{Board, Profile};
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
@@ -23,7 +23,7 @@ use signal_hook::flag;
 
 use crate::meter::{self, Patience};
 use crate::picture::Picture;
-use crate::{toolchain, words};
+use crate::{echo, toolchain, words};
 
 /// How one run is made.
 pub struct Setup<'a> {
@@ -78,13 +78,15 @@ pub struct Stimuli {
     pub screen: Option<String>,
     /// Whether the button for power is pressed, again and again: nobody here knows when the system looks.
     pub power_button: bool,
+    /// The number of bytes that the host sends, by datagrams and by a connection, once the console shows the line [`echo::LISTENS`].
+    pub echo: Option<usize>,
 }
 
 impl Stimuli {
     /// Whether anything comes.
     #[must_use]
     pub fn are_any(&self) -> bool {
-        self.input.is_some() || self.screen.is_some() || self.power_button
+        self.input.is_some() || self.screen.is_some() || self.power_button || self.echo.is_some()
     }
 }
 
@@ -105,6 +107,8 @@ pub struct Outcome {
     pub console: String,
     /// What its screen showed, if a picture was wanted, and the console said when.
     pub screen: Option<Result<Picture>>,
+    /// Whether all bytes came back that the host sent, if it was to send some, and the console said when.
+    pub echo: Option<Result<()>>,
     /// Host time it took.
     pub took: Duration,
     /// The guest's memory.
@@ -240,7 +244,10 @@ pub fn run(setup: &Setup<'_>) -> Result<Outcome> {
     let echo = setup.echo;
     let wanted = setup.stimuli.screen.clone();
     let may_type = prints.clone();
+    let (listens, listened) = channel();
+    let echoes = setup.stimuli.echo.is_some();
     let mut hears = move |console: &[u8]| match &wanted {
+        _ if echoes && has_line(console, echo::LISTENS) => drop(listens.send(())),
         None => drop(prints.send(())),
         Some(line) if has_line(console, line) => drop(shows.send(())),
         Some(_) => {}
@@ -275,7 +282,11 @@ pub fn run(setup: &Setup<'_>) -> Result<Outcome> {
     let mut next_press = PRESSES;
     let mut screen = None;
     let mut is_shown = false;
+    let mut exchange = None;
     let mut stimulate = || {
+        if let Some(bytes) = setup.stimuli.echo.filter(|_| exchange.is_none() && listened.try_recv().is_ok()) {
+            exchange = monitor.ports().map(|ports| std::thread::spawn(move || ports?.exchange(bytes)));
+        }
         is_shown |= shown.try_recv().is_ok();
         if is_shown && screen.is_none() {
             screen = monitor.screen(&temporary(setup, "ppm"));
@@ -288,6 +299,7 @@ pub fn run(setup: &Setup<'_>) -> Result<Outcome> {
         }
     };
     let ended = wait(&mut child, &monitor, &ended_by, &mut stimulate)?;
+    let echo = exchange.map(|exchange| exchange.join().unwrap_or_else(|_| Err(anyhow!("the exchange panicked"))));
     let console = console.join().unwrap_or_default();
     let errors = noise.join().unwrap_or_default();
     for line in &errors {
@@ -297,7 +309,7 @@ pub fn run(setup: &Setup<'_>) -> Result<Outcome> {
         Ended::Itself(code) => (Some(code), None, Vec::new()),
         Ended::By(who, cpus) => (None, Some(who), cpus),
     };
-    Ok(Outcome { code, ended_by, console, screen, took: started.elapsed(), memory, cpus })
+    Ok(Outcome { code, ended_by, console, screen, echo, took: started.elapsed(), memory, cpus })
 }
 
 /// A path that nothing else has, for a file that is gone before the run is.
@@ -455,6 +467,15 @@ impl Monitor {
     /// Presses the board's button for power; `None`: QEMU does not answer.
     fn press_power_button(&self) -> Option<()> {
         self.ask(&["system_powerdown"]).map(drop)
+    }
+
+    /// The ports of the host that are forwarded; `None`: QEMU does not answer.
+    fn ports(&self) -> Option<Result<echo::Ports>> {
+        let answer = self.ask(&["info usernet"])?;
+        Some(
+            echo::Ports::of(&answer)
+                .with_context(|| format!("QEMU forwards no ports: {}", answer.replace("(qemu)", "").trim())),
+        )
     }
 
     /// Makes a picture of the first screen, by a file at this path, which is gone then; `None`: QEMU does not answer.

@@ -39,6 +39,8 @@ pub struct Expectations {
     pub screenshot: Option<String>,
     /// Whether the button for power is pressed, again and again.
     pub power_button: bool,
+    /// The number of bytes that the host sends to port 7 by datagrams, and then by a connection, and expects back.
+    pub echo: Option<usize>,
     /// The package of the program that judges the results of a run.
     pub judge: Option<String>,
     /// Whether the kernel checks all its invariants after every trap.
@@ -142,6 +144,7 @@ impl Expectations {
             input: test.input.clone(),
             screenshot: test.screenshot.clone(),
             power_button: test.power_button,
+            echo: test.echo,
             judge: test.judge.clone(),
             self_check: test.self_check,
             repeatable: test.repeatable,

@@ -775,6 +775,8 @@ pub struct Test {
     /// The button for power is pressed again and again.
     #[serde(default, skip_serializing_if = "is_default")]
     pub power_button: bool,
+    /// The number of bytes that the host sends to the system's port 7, and expects back.
+    pub echo: Option<usize>,
     /// The package of a program that judges the results of a run.
     pub judge: Option<String>,
     /// Run it on a kernel that checks all its invariants after every trap.

@@ -54,6 +54,14 @@ pub fn compare(image: &Image, run: &Run, expected: &Expectations) -> Vec<String>
         problems.extend(report::unbalanced(trace));
     }
 
+    if expected.echo.is_some() {
+        match &run.outcome.echo {
+            Some(Ok(())) => {}
+            Some(Err(error)) => problems.push(format!("the host's bytes: {error:#}")),
+            None => problems.push(format!("the console did not show a line with `{}`", fusee_host::echo::LISTENS)),
+        }
+    }
+
     let mut faulted = report::faulted_tasks(trace);
     let mut faults = expected.faults.clone();
     if expected.faults_in_any_order {

@@ -223,7 +223,12 @@ impl Test {
         let judge = Called::of(&workspace.project, &self.manifest)?;
         let image = workspace.image_of_manifest(self.manifest.clone(), self.profile, false)?;
         let options = RunOptions {
-            stimuli: Stimuli { input: expected.input.clone(), screen: None, power_button: expected.power_button },
+            stimuli: Stimuli {
+                input: expected.input.clone(),
+                screen: None,
+                power_button: expected.power_button,
+                echo: expected.echo,
+            },
             quantum: Turns::of(&image.manifest.system, expected.turns).quantum,
             decisive: Decisive::of(&image.manifest.system, Some(&expected), false),
             ..RunOptions::quiet(expected.seconds.unwrap_or(SECONDS))

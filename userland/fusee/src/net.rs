@@ -874,6 +874,8 @@ fn checked(reply: Message) -> Result<Message, NetError> {
 #[cfg(feature = "embedded-nal")]
 #[path = "net_stack.rs"]
 mod stack;
+#[cfg(feature = "embedded-nal")]
+pub use stack::TcpSocket;
 
 #[cfg(test)]
 #[path = "net_tests.rs"]

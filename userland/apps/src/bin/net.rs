@@ -10,7 +10,7 @@
 //! | 5, peer of the stream | the same, by a connection that comes | the same |
 //! | 6, records | sends `rounds` numbered records, each by [`Net::send`] and [`Net::flush`], by connections that begin anew after each error | 1 one if some were acknowledged, 2 errors that tell of another life, up to 40, 3 errors of no such kind |
 //! | 7, reader of records | takes them from connections that come | 1 one if none that was acknowledged is missing, 2 one for each that is in no order, 3 errors |
-//! | 8, echo | sends back what comes to port 7, by datagrams and by connections, until it has sent back `bytes` bytes of each kind | 1 bytes of datagrams, 2 bytes of connections |
+//! | 8, echo | sends back what comes to port 7, by datagrams, and then by a connection until that ends | 1 bytes of datagrams, 2 bytes of the connection |
 //! | 9, controller | `jobs` times, sends a datagram in a job and takes those that have come, without waiting | 1 datagrams received, 2 those in no order, 3 errors |
 //! | 11, flooded controller | the same, where a stranger floods the port | 1 one if some came, 2 one if the flood was more than the queue has room for, 3 errors |
 //! | 10, what is refused | asks for more than there is | 1 codes of refusals, 2 typed errors |
@@ -23,10 +23,10 @@
 
 use core::net::{Ipv4Addr, SocketAddrV4};
 
-use fusee::net::{DATAGRAM, Net, NetError, Phase, Refusal, TCP_SOCKETS, TcpStream, UdpSocket};
+use fusee::net::{DATAGRAM, Net, NetError, Phase, Refusal, TCP_SOCKETS, TcpSocket, TcpStream, UdpSocket};
 use fusee::{
     CallLendingError, CallWithError, Environment, Instant, Nanoseconds, Notification, System, WaitError, environment,
-    log, next_job, now, shutdown, sleep_until,
+    log, next_job, now, println, shutdown, sleep_until,
 };
 
 fusee::entry!(main);
@@ -503,52 +503,54 @@ fn echo(environment: &Environment) {
 
     let mut net = open(environment);
     let changed = environment.expect::<Notification>("changed");
-    let wanted = parameter(environment, "bytes");
-    let (mut datagrams, mut bytes) = (0, 0);
-    let mut udp = None;
+    // Long enough for what is lost, and nobody knows of: a signal comes before.
+    let pause = || {
+        let _ = changed.wait(now().now + Nanoseconds(10_000_000));
+    };
+    let (mut udp, mut tcp) = (None, TcpSocket::default());
     UdpFullStack::bind(&mut net, &mut udp, ECHO).expect("the port is free");
-    let mut listener = TcpClientStack::socket(&mut net).expect("there is a socket");
-    TcpFullStack::bind(&mut net, &mut listener, ECHO).expect("the port is free");
-    TcpFullStack::listen(&mut net, &mut listener).expect("the port is free");
-    let (mut buffer, mut stream) = ([0; DATAGRAM], None);
-    fusee::println!("echo");
-    while datagrams < wanted || bytes < wanted {
-        let mut is_idle = true;
-        let mut socket = udp.take();
-        if let Ok((length, from)) = UdpClientStack::receive(&mut net, &mut socket, &mut buffer) {
-            is_idle = false;
-            while UdpFullStack::send_to(&mut net, &mut socket, from, &buffer[..length]) == Err(nb::Error::WouldBlock) {
-                changed.wait(now().now + Nanoseconds(1_000_000)).ok();
+    TcpFullStack::bind(&mut net, &mut tcp, ECHO).expect("the socket is new");
+    TcpFullStack::listen(&mut net, &mut tcp).expect("the port is free");
+    let (mut buffer, mut datagrams, mut bytes) = ([0; DATAGRAM], 0, 0);
+    println!("echo");
+    let mut stream = loop {
+        if let Ok((length, from)) = UdpClientStack::receive(&mut net, &mut udp, &mut buffer) {
+            while UdpFullStack::send_to(&mut net, &mut udp, from, &buffer[..length]) == Err(nb::Error::WouldBlock) {
+                pause();
             }
             datagrams += length as u64;
+        } else if let Ok((stream, _)) = TcpFullStack::accept(&mut net, &mut tcp) {
+            break stream;
+        } else {
+            pause();
         }
-        udp = socket;
-        if stream.is_none() {
-            stream = TcpFullStack::accept(&mut net, &mut listener).ok().map(|(stream, _)| stream);
-        }
-        if let Some(stream) = &mut stream
-            && let Ok(length @ 1..) = TcpClientStack::receive(&mut net, stream, &mut buffer)
-        {
-            is_idle = false;
-            let mut rest = &buffer[..length];
-            while !rest.is_empty() {
-                match TcpClientStack::send(&mut net, stream, rest) {
-                    Ok(sent) => rest = &rest[sent..],
-                    Err(nb::Error::WouldBlock) => drop(changed.wait(now().now + Nanoseconds(1_000_000))),
-                    Err(nb::Error::Other(error)) => panic!("{error}"),
-                }
+    };
+    loop {
+        let length = match TcpClientStack::receive(&mut net, &mut stream, &mut buffer) {
+            Ok(0) => break,
+            Ok(length) => length,
+            Err(nb::Error::WouldBlock) => {
+                pause();
+                continue;
             }
-            bytes += length as u64;
+            Err(nb::Error::Other(error)) => panic!("{error}"),
+        };
+        let mut rest = &buffer[..length];
+        while !rest.is_empty() {
+            match TcpClientStack::send(&mut net, &mut stream, rest) {
+                Ok(sent) => rest = &rest[sent..],
+                Err(nb::Error::WouldBlock) => pause(),
+                Err(nb::Error::Other(error)) => panic!("{error}"),
+            }
         }
-        if is_idle {
-            changed.wait(now().now + Nanoseconds(10_000_000)).ok();
+        bytes += length as u64;
+    }
+    if let TcpSocket::Stream(stream) = stream {
+        net.finish(&stream).expect("it is a connection of this task");
+        while net.state(&stream).expect("it is a connection of this task").phase != Phase::Closed {
+            pause();
         }
     }
-    if let Some(stream) = stream {
-        TcpClientStack::close(&mut net, stream).expect("it is a connection of this task");
-    }
-    // What is queued goes before the end.
-    sleep_until(now().now + Nanoseconds(100_000_000)).expect("it may sleep");
     log(1, datagrams);
     log(2, bytes);
 }

@@ -22,7 +22,7 @@ pub const MARK: &str = "<!-- table of: tests/boards -->";
 const KINDS: [&str; 2] = ["det", "golden"];
 
 /// Rows of the table that a single system stands for.
-const FEATURES: [(&str, &str); 9] = [
+const FEATURES: [(&str, &str); 10] = [
     ("a console that several tasks print on", "several_clients_of_a_console_print_whole_lines"),
     ("a serial line that is read by interrupt", "what_is_typed_at_a_serial_line_wakes_its_reader_and_comes_back"),
     ("disks", "sixty_four_mebibytes_go_to_a_disk_and_come_back_beside_a_task_of_a_kilohertz"),
@@ -30,6 +30,7 @@ const FEATURES: [(&str, &str); 9] = [
     ("pins, and their edges", "a_button_wakes_the_task_that_waits_for_its_edge"),
     ("a real-time clock", "the_alarm_of_a_real_time_clock_rings_in_its_second"),
     ("CAN controllers", "twenty_thousand_frames_between_two_can_controllers_come_once_and_unchanged"),
+    ("network devices", "ten_thousand_datagrams_between_two_network_devices_come_once_and_unchanged"),
     ("devices behind an SMMU", "a_device_reaches_its_drivers_memory_and_no_other_behind_an_smmu"),
     ("a signal processor, and a DMA controller", "the_demos_vibration_is_found_on_a_cortex_r5f_with_copies_by_dma"),
 ];

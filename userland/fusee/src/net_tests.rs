@@ -2,6 +2,8 @@
 
 use super::*;
 use proptest::prelude::*;
+extern crate std;
+use std::vec;
 
 fn socket() -> impl Strategy<Value = SocketNumber> {
     (0..UDP_SOCKETS + TCP_SOCKETS).prop_map(|number| SocketNumber(number as u8))
@@ -22,7 +24,7 @@ fn request() -> impl Strategy<Value = Request> {
         Just(Request::Status),
         any::<u16>().prop_map(Request::Bind),
         (socket(), peer(), payload()).prop_map(|(socket, peer, payload)| Request::SendTo(socket, peer, payload)),
-        (socket(), place.clone()).prop_map(|(socket, (received, room))| Request::ReceiveFrom {
+        (socket(), place).prop_map(|(socket, (received, room))| Request::ReceiveFrom {
             socket,
             received,
             room

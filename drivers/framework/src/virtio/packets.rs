@@ -71,8 +71,7 @@ impl<const BUFFERS: usize> Packets<BUFFERS> {
         if capacity < 2 * bytes {
             return Err(OpenError::Memory(ClaimError::TooSmall));
         }
-        // SAFETY: the result must lie in the memory of `first`, which has room for both halves.
-        let second = unsafe { first.add(bytes) };
+        let second = NonNull::new(first.as_ptr().wrapping_add(bytes)).ok_or(OpenError::NoAddress)?;
         let mut packets = Packets {
             features,
             received: Buffers::new(receive, 0, first),
@@ -217,7 +216,7 @@ impl<const COUNT: usize> Buffers<COUNT> {
         // - There: `Packets::open` has looked that there are `COUNT` buffers. Values: regions are zeroed at boot.
         // - Nothing else: the task has the region alone, and the slice borrows all buffers. The device does not have this one, or the slice lives only
         //   within a call of the queue, which keeps its address.
-        unsafe { core::slice::from_raw_parts_mut(self.first.add(start).as_ptr(), BUFFER) }
+        unsafe { core::slice::from_raw_parts_mut(self.first.as_ptr().wrapping_add(start), BUFFER) }
     }
 
     /// Gives the device the first `length` bytes of a buffer of ours.

@@ -4,7 +4,8 @@
 //! |---|---|
 //! | `link` | frames to and from a device, through a trait for it, as a device of `smoltcp` |
 //! | `memory` | buffers of all sockets, which are there from the beginning |
-//! | `server` | clients, their sockets and queues |
+//! | `sockets` | sockets of clients, with their queues and counts |
+//! | `server` | clients, and the work for them |
 //!
 //! `main.rs` has the two tasks, and the device in memory.
 #![cfg_attr(not(test), no_std)]
@@ -13,6 +14,7 @@
 pub mod link;
 pub mod memory;
 pub mod server;
+mod sockets;
 
 pub use link::{FRAME, Frames};
 pub use memory::Memory;

@@ -12,9 +12,9 @@
 //! # A flood
 //!
 //! A frame that comes costs the bottom half alone, since requests of clients take no frames from the device. The line stays masked until the bottom half has
-//! asked for all frames. One whose budget is used up asks again when it has the next one, and meanwhile the device drops what it has no buffer for. So
-//! a bottom half with a budget of its own, that lends from no client, bounds what a flood costs. The budget of a client that waits for a notification
-//! whose `bound` is the bottom half is lent to it, and a flood may use it up.
+//! asked for all frames. One whose budget is used up asks again when it has the next one, and meanwhile the device drops frames for which it has no buffer. So
+//! a bottom half with a budget of its own, that lends from no client, bounds what a flood costs. A client that waits for a notification that is
+//! `bound` to the bottom half lends it its own budget, and a flood may use that up.
 //!
 //! # Invariants
 //!

@@ -19,19 +19,17 @@ use fusee::{Instant, Message, Nanoseconds};
 use smoltcp::iface::{Config, Interface, PollIngressSingleResult, PollResult, SocketHandle, SocketSet, SocketStorage};
 use smoltcp::socket::tcp::RecvError;
 use smoltcp::socket::{dhcpv4, tcp, udp};
-use smoltcp::storage::PacketBuffer;
 use smoltcp::time;
 use smoltcp::wire::{EthernetAddress, IpAddress, IpCidr, IpEndpoint, Ipv4Cidr};
 
 use crate::link::{Frames, Link};
-use crate::memory::{Arrived, CLIENTS, ForDatagrams, ForStream, Memory, SOCKETS, STREAM};
+use crate::memory::{Arrived, CLIENTS, Memory, SOCKETS, STREAM};
+use crate::sockets::{Tcp, Udp, Use, phase, seen};
 
 /// Received frames that one request of the bottom half serves.
 pub const BATCH: usize = 8;
 /// The first port of those that are given to sockets without one (RFC 6335, 6).
 const FIRST_FREE_PORT: u16 = 49_152;
-/// The time for which a peer may acknowledge nothing before its connection ends.
-const SILENCE: time::Duration = time::Duration::from_secs(30);
 /// The time for which the first datagram of a queue may wait for its neighbour's address. Then the queue begins anew.
 const UNHEARD: Nanoseconds = Nanoseconds(3_000_000_000);
 /// The time after which the bottom half asks again if frames wait and none can be sent.
@@ -63,43 +61,6 @@ pub enum Address {
         /// The neighbour that forwards to other networks.
         gateway: Option<Ipv4Addr>,
     },
-}
-
-/// A socket for datagrams.
-struct Udp<'a> {
-    handle: SocketHandle,
-    arrived: PacketBuffer<'a, Arrived>,
-    /// Datagrams that are missing behind the last of `arrived`.
-    behind: u64,
-    /// Datagrams and gaps that the client has.
-    received: u64,
-    port: Option<u16>,
-    /// The client was refused because the queue was full.
-    waits_for_room: bool,
-    /// The instant since which the first datagram to send has been the first one, and the bytes of the queue then.
-    unheard: Option<(Instant, usize)>,
-}
-
-/// The use of a connection's buffers.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Use {
-    None,
-    Listener(u16),
-    Stream,
-    /// The client has given it up, and the protocol goes on.
-    Left,
-}
-
-/// A connection, or a port for connections.
-struct Tcp {
-    handle: SocketHandle,
-    used: Use,
-    /// Bytes that the client has.
-    received: u64,
-    /// Bytes that were taken from the client.
-    sent: u64,
-    /// The state at the end of the last request: of the protocol, bytes to send, bytes received.
-    seen: (tcp::State, usize, usize),
 }
 
 struct Client<'a> {
@@ -489,7 +450,7 @@ impl<'a, F: Frames> Server<'a, F> {
         let stack = sockets.get_mut::<tcp::Socket<'_>>(tcp.handle);
         let had = received.checked_sub(tcp.received).and_then(|had| usize::try_from(had).ok());
         let mut had = had.filter(|had| *had <= stack.recv_queue()).ok_or(Refusal::Malformed)?;
-        // What is not in one piece of the ring comes in two.
+        // The ring may have them in two pieces.
         while had > 0 {
             let dropped = stack.recv(|bytes| {
                 let dropped = bytes.len().min(had);
@@ -636,7 +597,7 @@ impl<'a, F: Frames> Server<'a, F> {
         }
     }
 
-    /// Empties queues of datagrams whose first one waits for a neighbour that does not answer.
+    /// Empties queues of datagrams, if the first one waits for a neighbour that does not answer.
     fn give_up(&mut self, now: Instant) {
         for udp in self.clients.iter_mut().flat_map(|client| &mut client.udp) {
             let stack = self.sockets.get_mut::<udp::Socket<'_>>(udp.handle);
@@ -715,92 +676,6 @@ fn set_address(interface: &mut Interface, assigned: Option<(Ipv4Cidr, Option<Ipv
 #[must_use]
 pub fn is_host(address: Ipv4Addr) -> bool {
     !(address.is_multicast() || address.is_broadcast() || address.is_unspecified())
-}
-
-fn phase(state: tcp::State) -> Phase {
-    match state {
-        tcp::State::Listen | tcp::State::SynSent | tcp::State::SynReceived => Phase::Begins,
-        tcp::State::Established | tcp::State::CloseWait => Phase::Open,
-        tcp::State::FinWait1
-        | tcp::State::FinWait2
-        | tcp::State::Closing
-        | tcp::State::LastAck
-        | tcp::State::TimeWait => Phase::Ends,
-        tcp::State::Closed => Phase::Closed,
-    }
-}
-
-fn seen(stack: &tcp::Socket<'_>) -> (tcp::State, usize, usize) {
-    (stack.state(), stack.send_queue(), stack.recv_queue())
-}
-
-impl<'a> Udp<'a> {
-    fn new(buffers: &'a mut ForDatagrams, sockets: &mut SocketSet<'a>) -> Udp<'a> {
-        let latest = udp::PacketBuffer::new(&mut buffers.latest_mark[..], &mut buffers.latest[..]);
-        let to_send = udp::PacketBuffer::new(&mut buffers.to_send_marks[..], &mut buffers.to_send[..]);
-        Udp {
-            handle: sockets.add(udp::Socket::new(latest, to_send)),
-            arrived: PacketBuffer::new(&mut buffers.arrived_marks[..], &mut buffers.arrived[..]),
-            behind: 0,
-            received: 0,
-            port: None,
-            waits_for_room: false,
-            unheard: None,
-        }
-    }
-
-    /// Queues a datagram. False if the queue is full, and it is counted instead.
-    fn add(&mut self, bytes: &[u8], from: SocketAddrV4) -> bool {
-        match self.arrived.enqueue(bytes.len(), Arrived { from, missing: self.behind }) {
-            Ok(room) => {
-                room.copy_from_slice(bytes);
-                self.behind = 0;
-                true
-            }
-            Err(_) => {
-                self.behind += 1;
-                false
-            }
-        }
-    }
-
-    /// Forgets the gap or the datagram that the client was given last. False if there was none.
-    fn advance(&mut self) -> bool {
-        let is_gap = match self.arrived.peek() {
-            Ok((Arrived { missing, .. }, _)) => *missing != 0,
-            Err(_) => return core::mem::take(&mut self.behind) != 0,
-        };
-        if !is_gap {
-            return self.arrived.dequeue().is_ok();
-        }
-        // The header is changed, and the datagram stays.
-        let stays = self.arrived.dequeue_with(|arrived, _| -> Result<(), ()> {
-            arrived.missing = 0;
-            Err(())
-        });
-        matches!(stays, Ok(Err(())))
-    }
-
-    fn close(&mut self, sockets: &mut SocketSet<'a>) {
-        sockets.get_mut::<udp::Socket<'_>>(self.handle).close();
-        while self.arrived.dequeue().is_ok() {}
-        (self.behind, self.received, self.port) = (0, 0, None);
-        (self.waits_for_room, self.unheard) = (false, None);
-    }
-}
-
-impl Tcp {
-    fn new<'a>(buffers: &'a mut ForStream, sockets: &mut SocketSet<'a>) -> Tcp {
-        let received = tcp::SocketBuffer::new(&mut buffers.received[..]);
-        let mut stack = tcp::Socket::new(received, tcp::SocketBuffer::new(&mut buffers.to_send[..]));
-        stack.set_timeout(Some(SILENCE));
-        let seen = seen(&stack);
-        Tcp { handle: sockets.add(stack), used: Use::None, received: 0, sent: 0, seen }
-    }
-
-    fn begin(&mut self, used: Use, stack: &tcp::Socket<'_>) {
-        *self = Tcp { handle: self.handle, used, received: 0, sent: 0, seen: seen(stack) };
-    }
 }
 
 #[cfg(test)]

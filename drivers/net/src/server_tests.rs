@@ -275,7 +275,7 @@ fn datagrams_that_find_the_queue_full_are_counted_at_their_place() {
 fn a_full_queue_to_send_is_refused_and_room_is_signalled() {
     let mut pair = Pair::new();
     let from = pair.near.socket(1, Ask::Bind(5));
-    // Nobody has this address.
+    // No host has this address.
     let peer = SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, 9), 6);
     for _ in 0..TO_SEND {
         assert_eq!(pair.near.send_to(1, from, peer, &[1]), 0);
@@ -545,7 +545,7 @@ fn a_frame_of_a_stranger_that_means_something_arrives() {
 }
 
 proptest! {
-    /// Whatever comes, nothing panics; and then the server still receives what is sent to it.
+    /// Any frames cause no panic, and then the server still receives a datagram.
     #[test]
     fn frames_of_strangers_stop_nothing(
         frames in proptest::collection::vec(any_frame(), 1..60),
@@ -596,7 +596,7 @@ proptest! {
         prop_assert_eq!(pair.near.receive_from(2, socket, 0).1, b"steady");
     }
 
-    /// A stream on a wire that loses frames, with requests whose replies get lost: all bytes come, once and in order.
+    /// A stream on a wire that loses frames, with replies that get lost: all bytes come, once and in order.
     #[test]
     fn bytes_of_a_stream_come_once_and_in_order_whatever_is_lost(
         bytes in proptest::collection::vec(any::<u8>(), 1..30_000),

@@ -7,6 +7,7 @@ use fusee_host::system::{self, Image, Run, RunOptions, Workspace};
 use fusee_host::turns::{self, Turns};
 use fusee_host::{screen, toolchain};
 use fusee_manifest::{Manifest, Profile};
+use fusee_tester::echo;
 use fusee_tester::expected::{compare, departure, explanations};
 
 use crate::case::Found;
@@ -48,7 +49,7 @@ pub fn run_and(
             input: expected.input.clone(),
             screen: expected.screenshot.as_ref().map(|_| screen::STANDS.to_owned()),
             power_button: expected.power_button,
-            echo: expected.echo,
+            echo: expected.echo.map(echo::host),
         },
         quantum: match expected.verdict {
             Some(_) => Turns::of(&case.manifest.system, expected.turns).quantum,

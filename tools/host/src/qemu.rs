@@ -78,8 +78,8 @@ pub struct Stimuli {
     pub screen: Option<String>,
     /// Whether the button for power is pressed, again and again: nobody here knows when the system looks.
     pub power_button: bool,
-    /// The number of bytes that the host sends, by datagrams and by a connection, once the console shows the line [`echo::LISTENS`].
-    pub echo: Option<usize>,
+    /// A peer in QEMU's network, which begins once the console shows the line [`echo::LISTENS`].
+    pub echo: Option<echo::Peer>,
 }
 
 impl Stimuli {
@@ -107,7 +107,7 @@ pub struct Outcome {
     pub console: String,
     /// What its screen showed, if a picture was wanted, and the console said when.
     pub screen: Option<Result<Picture>>,
-    /// Whether all bytes came back that the host sent, if it was to send some, and the console said when.
+    /// Whether the peer got all its bytes back, if there was one, and the console said when.
     pub echo: Option<Result<()>>,
     /// Host time it took.
     pub took: Duration,
@@ -284,8 +284,8 @@ pub fn run(setup: &Setup<'_>) -> Result<Outcome> {
     let mut is_shown = false;
     let mut exchange = None;
     let mut stimulate = || {
-        if let Some(bytes) = setup.stimuli.echo.filter(|_| exchange.is_none() && listened.try_recv().is_ok()) {
-            exchange = monitor.ports().map(|ports| std::thread::spawn(move || ports?.exchange(bytes)));
+        if let Some(peer) = setup.stimuli.echo.filter(|_| exchange.is_none() && listened.try_recv().is_ok()) {
+            exchange = monitor.ports().map(|ports| std::thread::spawn(move || (peer.exchange)(ports?, peer.bytes)));
         }
         is_shown |= shown.try_recv().is_ok();
         if is_shown && screen.is_none() {

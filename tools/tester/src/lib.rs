@@ -18,6 +18,7 @@
 
 pub mod case;
 pub mod command;
+pub mod echo;
 pub mod expected;
 pub mod golden;
 pub mod project;

@@ -18,6 +18,7 @@ use fusee_host::{meter, toolchain};
 use fusee_manifest::{Expectations, Manifest, ManifestErrors, Profile, Reason, Variant};
 
 use crate::case::{Case, Found, Kind, Needs};
+use crate::echo;
 use crate::expected::{compare, departure, difference, explanations};
 use crate::golden;
 
@@ -227,7 +228,7 @@ impl Test {
                 input: expected.input.clone(),
                 screen: None,
                 power_button: expected.power_button,
-                echo: expected.echo,
+                echo: expected.echo.map(echo::host),
             },
             quantum: Turns::of(&image.manifest.system, expected.turns).quantum,
             decisive: Decisive::of(&image.manifest.system, Some(&expected), false),

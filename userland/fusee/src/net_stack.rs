@@ -1,4 +1,4 @@
-//! The network by the traits of the crate `embedded-nal`. They do not wait, whatever the deadline is.
+//! The network by the traits of the crate `embedded-nal`. They do not wait for any deadline.
 
 use core::net::{SocketAddr, SocketAddrV4};
 
@@ -60,11 +60,12 @@ impl UdpClientStack for Net {
 
     fn connect(&mut self, socket: &mut Option<UdpSocket>, remote: SocketAddr) -> Result<(), NetError> {
         let peer = v4(remote)?;
-        let bound = match socket.take() {
-            Some(bound) => bound,
-            None => Net::bind(self, 0)?,
-        };
-        *socket = Some(UdpSocket { peer: Some(peer), ..bound });
+        if socket.is_none() {
+            *socket = Some(Net::bind(self, 0)?);
+        }
+        if let Some(socket) = socket {
+            socket.peer = Some(peer);
+        }
         Ok(())
     }
 

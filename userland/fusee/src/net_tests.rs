@@ -1,5 +1,6 @@
 //! Messages of the network.
 
+use super::client::checked;
 use super::*;
 use proptest::prelude::*;
 extern crate std;
@@ -24,11 +25,7 @@ fn request() -> impl Strategy<Value = Request> {
         Just(Request::Status),
         any::<u16>().prop_map(Request::Bind),
         (socket(), peer(), payload()).prop_map(|(socket, peer, payload)| Request::SendTo(socket, peer, payload)),
-        (socket(), place).prop_map(|(socket, (received, room))| Request::ReceiveFrom {
-            socket,
-            received,
-            room
-        }),
+        (socket(), place).prop_map(|(socket, (received, room))| Request::ReceiveFrom { socket, received, room }),
         peer().prop_map(Request::Connect),
         any::<u16>().prop_map(Request::Listen),
         socket().prop_map(Request::Accept),

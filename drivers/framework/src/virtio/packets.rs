@@ -127,7 +127,7 @@ impl<const BUFFERS: usize> Packets<BUFFERS> {
         result
     }
 
-    /// How many packets can be queued to send. Takes those buffers back whose packets are sent.
+    /// How many packets can be queued to send. Takes the buffers of sent packets back.
     ///
     /// # Errors
     /// As [`Packets::receive`].
@@ -186,7 +186,7 @@ impl<const BUFFERS: usize> Packets<BUFFERS> {
     }
 }
 
-/// What the device does with a buffer.
+/// The use that the device makes of a buffer.
 #[derive(Clone, Copy)]
 enum Direction {
     Fill,

@@ -3,7 +3,7 @@
 //! Handles: region "net" (registers), region "memory" (read, write, physical), of which it has the only handle, with 276 KiB. Parameters: "hardware" and "peer",
 //! the hardware address and the address of the server that is flooded, as numbers; "from", its own address; "port", which its datagrams go to.
 //!
-//! Half of the frames are datagrams to that port, and the others datagrams to ports that nobody has, questions for the server's hardware address, and
+//! Half of the frames are datagrams to that port, and the others datagrams to ports of no socket, questions for the server's hardware address, and
 //! bytes that mean nothing, in turn.
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![forbid(unsafe_code)]

@@ -40,7 +40,8 @@ fn drive(environment: &Environment) {
 
 /// Waits for datagrams, and prints them with their sender.
 fn show(environment: &Environment) {
-    let (server, memory, changed) = (environment.expect("net"), environment.expect("memory"), environment.expect("changed"));
+    let (server, memory, changed) =
+        (environment.expect("net"), environment.expect("memory"), environment.expect("changed"));
     let net = Net::open(server, memory, Some(changed), Instant::NEVER).expect("there is a network");
     let mut socket = net.bind(DISPLAY.port()).expect("the port is free");
     let mut bytes = [0; 2];

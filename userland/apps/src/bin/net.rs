@@ -4,16 +4,16 @@
 //! |---|---|---|
 //! | 0, sender | sends `rounds` windows of `window` random datagrams, and waits after each for the judge's | 1 datagrams sent |
 //! | 1, judge | receives them, compares each with the one that was sent, and answers each window | 1 datagrams in place, 2 others, 3 lost ones |
-//! | 2, burst | sends `rounds` times `window` datagrams, of which nobody takes one meanwhile | - |
+//! | 2, burst | sends `rounds` times `window` datagrams, of which none is taken meanwhile | - |
 //! | 3, late reader | reads after each burst, of which `surplus` datagrams find no room | 1 datagrams in place, 2 others, 3 lost ones, 4 gaps that stand behind a full queue |
 //! | 4, stream | sends `kibibytes` KiB of random bytes by a connection, and receives as many others by it | 1 bytes in place, 2 others, 3 one if the peer's end came in its place |
 //! | 5, peer of the stream | the same, by a connection that comes | the same |
 //! | 6, records | sends `rounds` numbered records, each by [`Net::send`] and [`Net::flush`], by connections that begin anew after each error | 1 one if some were acknowledged, 2 errors that tell of another life, up to 40, 3 errors of no such kind |
 //! | 7, reader of records | takes them from connections that come | 1 one if none that was acknowledged is missing, 2 one for each that is in no order, 3 errors |
-//! | 8, echo | sends back what comes to port 7, by datagrams, and then by a connection until that ends | 1 bytes of datagrams, 2 bytes of the connection |
+//! | 8, echo | sends back all that comes to port 7, by datagrams, and then by a connection until that ends | 1 bytes of datagrams, 2 bytes of the connection |
 //! | 9, controller | `jobs` times, sends a datagram in a job and takes those that have come, without waiting | 1 datagrams received, 2 those in no order, 3 errors |
 //! | 11, flooded controller | the same, where a stranger floods the port | 1 one if some came, 2 one if the flood was more than the queue has room for, 3 errors |
-//! | 10, what is refused | asks for more than there is | 1 codes of refusals, 2 typed errors |
+//! | 10, careless client | asks for more than there is | 1 codes of refusals, 2 typed errors |
 //!
 //! Handles: endpoint "net" (call), region "memory" (read, write, lend), notification "changed" (wait, signal, grant) of those that wait. Notifications
 //! "ready" (signal) and "go" (wait) let tasks begin together; "next" (signal) and "again" (wait) let two take turns; "done" (wait) and the system as
@@ -31,11 +31,11 @@ use fusee::{
 
 fusee::entry!(main);
 
-/// Ports of datagrams, of connections, and of what is sent back (RFC 862).
+/// Ports of datagrams, of connections, and of the echo (RFC 862).
 const DATAGRAMS: u16 = 4000;
 const STREAMS: u16 = 4001;
 const ECHO: u16 = 7;
-/// The time after which what has not come will not come.
+/// The time after which nothing more will come.
 const PATIENCE: Nanoseconds = Nanoseconds(10_000_000_000);
 /// The time after which a sender of records has sent its last one.
 const QUIET: Nanoseconds = Nanoseconds(3_000_000_000);
@@ -503,7 +503,7 @@ fn echo(environment: &Environment) {
 
     let mut net = open(environment);
     let changed = environment.expect::<Notification>("changed");
-    // Long enough for what is lost, and nobody knows of: a signal comes before.
+    // A signal comes earlier, unless it is lost.
     let pause = || {
         let _ = changed.wait(now().now + Nanoseconds(10_000_000));
     };
@@ -555,7 +555,7 @@ fn echo(environment: &Environment) {
     log(2, bytes);
 }
 
-//--- What a server refuses
+//--- Refusals of a server
 
 fn ask_for_too_much(environment: &Environment) {
     let net = open(environment);
@@ -575,13 +575,13 @@ fn ask_for_too_much(environment: &Environment) {
     refused(net.listen(STREAMS).map(drop));
     assert_eq!(net.try_accept(&mut listener).map(drop), Ok(()), "no connection has come");
 
-    // Nobody listens there.
+    // No task listens there.
     let mut short = net;
     short.deadline = now().now + PATIENCE;
     log(2, u64::from(short.connect(peer).map(drop) == Err(NetError::Closed)));
     short.deadline = now().now + Nanoseconds(1_000_000);
     log(2, 2 * u64::from(short.receive_from(&mut two, &mut [0; 8]).map(drop) == Err(NetError::TimedOut)));
-    // Nobody is there.
+    // No host has this address.
     let stream = net.start_connect(SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, 77), 1)).expect("there is a socket");
     log(2, 3 * u64::from(net.state(&stream).map(|state| state.phase) == Ok(Phase::Begins)));
 

@@ -383,6 +383,8 @@ fn a_stream_ends_when_its_peer_has_finished_and_all_is_received() {
     assert_eq!(pair.far.ask(1, Ask::Close(far)), [0; 6]);
     assert_eq!(pair.near.ask(1, Ask::Close(near)), [0; 6]);
     pair.settle();
+    pair.pass(10_000_000);
+    pair.settle();
     // Buffers of connections that are over are used again, and those of the listener are not.
     for _ in 1..TCP_SOCKETS {
         pair.far.socket(1, Ask::Connect(SocketAddrV4::new(NEAR, 7)));

@@ -1,7 +1,7 @@
 //! Datagrams and connections over IPv4: the other side of `drivers/net`. With the feature `embedded-nal`, by the traits of that crate.
 //!
 //! A client opens the network with a region of its own, and gets sockets by number. Payloads go through the region, which each request lends to the server
-//! ([`Endpoint::call_lending`]); all else is in the words of the message. A client that waits does so on a notification that it has given the server, and
+//! ([`Endpoint::call_lending`](crate::Endpoint::call_lending)); all else is in the words of the message. A client that waits does so on a notification that it has given the server, and
 //! that may be bound to the server's bottom half.
 //!
 //! A datagram that finds the queue of its socket full is lost and counted. The count is an error, [`NetError::Lost`], at the place of the lost datagrams.

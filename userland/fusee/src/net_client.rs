@@ -182,7 +182,7 @@ impl Net {
     /// Opens a socket for datagrams to `port`, or to any free port if it is zero.
     ///
     /// # Errors
-    /// [`NetError::Refused`] if the port is another socket's, or the task has [`UDP_SOCKETS`]. Others are those of a call.
+    /// [`NetError::Refused`] if the port is another socket's, or the task has [`UDP_SOCKETS`](super::UDP_SOCKETS). Others are those of a call.
     pub fn bind(&self, port: u16) -> Result<UdpSocket, NetError> {
         let [_, number, port, ..] = self.ask(Request::Bind(port))?;
         let number = SocketNumber::of(number).ok_or(Refusal::Malformed)?;
@@ -196,7 +196,7 @@ impl Net {
         })
     }
 
-    /// Queues a datagram with these bytes, up to [`DATAGRAM`].
+    /// Queues a datagram with these bytes, up to [`DATAGRAM`](super::DATAGRAM).
     ///
     /// # Errors
     /// [`NetError::QueueFull`]: it was not queued. Others are those of a call. After [`NetError::TimedOut`] it may be sent.

@@ -1,6 +1,6 @@
 //! The costs for a client of a device, in instructions: for a kick, on boards where no page makes a device look at its doorbells, and for submitting
 //! launches with few and many arguments; the costs of clients without a lock for those that have it, and for their sharer; the cost of another life
-//! of a task; the end of a node's job; and engines with a device that decides by keys.
+//! of a task; the end of a node's job; engines with a device that decides by keys; and a datagram on its way to a client.
 
 use std::path::Path;
 
@@ -24,12 +24,14 @@ const LIVES: &str = "tests/bench/lives.toml";
 const STREAMS: &str = "tests/bench/streams.toml";
 const GRAPHS: &str = "tests/bench/graph.toml";
 const KEYS: &str = "tests/bench/keys.toml";
+/// The system of a network.
+const NET: &str = "tests/bench/net.toml";
 /// Host seconds after which it is ended.
 const SECONDS: u64 = 60;
 /// Boards: one with a page that kicks, and two with different controllers that have none.
 const BOARDS: [&str; 3] = ["virt", "raspi3b", "zcu102"];
 /// The marks of the task that measures, by their numbers.
-const PATHS: [&str; 27] = [
+const PATHS: [&str; 28] = [
     "null system call",
     "kick by a call",
     "submit a launch, no arguments",
@@ -57,6 +59,7 @@ const PATHS: [&str; 27] = [
     "acquire, its device decides by keys",
     "release, its device decides by keys",
     "call and reply, with a key of an engine each",
+    "datagram on the wire -> client that waits",
 ];
 /// The first of those that the other system logs, as 0,
 const OF_SHARING: usize = 5;
@@ -72,6 +75,9 @@ const MOST_OF_GRAPHS: [u64; 5] = [1_500, 500, 2_000, 5_500, 2_500];
 const OF_KEYS: usize = 24;
 /// and their limits.
 const MOST_OF_KEYS: [u64; 3] = [1_500, 1_500, 4_000];
+/// The first of a network, and their limit.
+const OF_NET: usize = 27;
+const MOST_OF_NET: u64 = 25_000;
 /// The limits of clients without a lock.
 const MOST: [u64; 6] = [1_500, 1_500, 4_000, 700, 1_500, 1_500];
 /// A store by a task that has the lock; one by a client without it, which may take no instruction more.
@@ -110,7 +116,9 @@ impl Client {
         let of_streams = if board == SHARING.1 { Some(shortest(STREAMS)?) } else { None };
         let of_graphs = if board == SHARING.1 { Some(shortest(GRAPHS)?) } else { None };
         let of_keys = if board == SHARING.1 { Some(shortest(KEYS)?) } else { None };
+        let of_net = if board == SHARING.1 { Some(shortest(NET)?) } else { None };
         let paths = std::array::from_fn(|row| match row {
+            OF_NET.. => of_net.as_ref().and_then(|shortest| shortest(row - OF_NET)),
             OF_KEYS.. => of_keys.as_ref().and_then(|shortest| shortest(row - OF_KEYS)),
             OF_GRAPHS.. => of_graphs.as_ref().and_then(|shortest| shortest(row - OF_GRAPHS)),
             OF_STREAMS.. => of_streams.as_ref().and_then(|shortest| shortest(row - OF_STREAMS)),
@@ -144,7 +152,8 @@ impl Client {
         let of_lives = (OF_LIVES..OF_GRAPHS).map(|row| (row, Some(LONGEST_PATH)));
         let of_graphs = MOST_OF_GRAPHS.iter().enumerate().map(|(row, most)| (OF_GRAPHS + row, Some(*most)));
         let of_keys = MOST_OF_KEYS.iter().enumerate().map(|(row, most)| (OF_KEYS + row, Some(*most)));
-        let all = [kick, open, many].into_iter().chain(of_sharing).chain(of_lives).chain(of_graphs).chain(of_keys);
+        let net = (OF_NET, Some(MOST_OF_NET));
+        let all = [kick, open, many, net].into_iter().chain(of_sharing).chain(of_lives).chain(of_graphs).chain(of_keys);
         all.filter_map(|(row, most)| {
             let (path, most) = (self.paths[row]?, most?);
             let (name, board) = (PATHS[row], self.board);

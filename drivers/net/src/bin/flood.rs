@@ -3,14 +3,17 @@
 //! Handles: region "net" (registers), region "memory" (read, write, physical), of which it has the only handle, with 276 KiB. Parameters: "hardware" and "peer",
 //! the hardware address and the address of the server that is flooded, as numbers; "from", its own address; "port", which its datagrams go to.
 //!
-//! Half of the frames are datagrams to that port, and the others datagrams to ports of no socket, questions for the server's hardware address, and
+//! With a region "page" (read, write) it sends a datagram to the port each time that another task has counted one more there (at offset 8), and until then
+//! writes the board's counter (at offset 0), over and over.
+//!
+//! Half of the frames of a flood are datagrams to that port, and the others datagrams to ports of no socket, questions for the server's hardware address, and
 //! bytes that mean nothing, in turn.
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![forbid(unsafe_code)]
 
 use core::net::Ipv4Addr;
 
-use fusee::{Environment, environment};
+use fusee::{Environment, SharedBytes, counter, environment};
 use fusee_driver::virtio::{Packets, QueueError};
 use smoltcp::phy::ChecksumCapabilities;
 use smoltcp::wire::{
@@ -89,6 +92,9 @@ fn main() {
     let packets = Packets::<64>::open(&registers, &memory, DeviceType::Network, 0);
     let mut packets =
         packets.expect("the region `net` holds a virtio network device, and `memory` is for this task alone");
+    if let Ok(page) = environment.region("page") {
+        tick(&mut packets, &to_somebody, page.shared());
+    }
     for frame in frames.iter().cycle() {
         match packets.send(frame) {
             Ok(()) => {}
@@ -96,5 +102,17 @@ fn main() {
             Err(QueueError::Busy) => packets.tell(),
             Err(error) => panic!("the device does not send: {error:?}"),
         }
+    }
+}
+
+fn tick(packets: &mut Packets<64>, frame: &[u8], page: SharedBytes) -> ! {
+    let mut sent = 0;
+    loop {
+        if page.read_u64(8) != sent {
+            sent = page.read_u64(8);
+            packets.send(frame).expect("the device has room for one frame");
+            packets.tell();
+        }
+        page.write_u64(0, counter());
     }
 }

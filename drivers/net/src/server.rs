@@ -161,7 +161,10 @@ impl<'a, F: Frames> Server<'a, F> {
     /// Serves a request, of any origin; the reply.
     pub fn serve(&mut self, badge: u64, message: &Message, loan: Option<&dyn Loan>, now: Instant) -> Message {
         let reply = self.answer(badge, message, loan, now).unwrap_or_else(refusal);
-        self.notice(now);
+        self.notice();
+        if Request::of(message) != Ok(Request::Interrupt) {
+            self.hurry(now);
+        }
         self.link.frames.tell();
         reply
     }
@@ -557,9 +560,9 @@ impl<'a, F: Frames> Server<'a, F> {
             wanted if wanted <= now => now + PAUSE,
             wanted => wanted,
         };
+        // The answer may go to another task than the bottom half.
+        self.is_urgent |= is_left || next < self.told;
         self.told = if is_left { Instant::ZERO } else { next };
-        // The answer may go to a client that has asked for nothing of its own.
-        self.is_urgent |= is_left;
         [0, is_left.into(), next.0, 0, 0, 0]
     }
 
@@ -617,8 +620,8 @@ impl<'a, F: Frames> Server<'a, F> {
         }
     }
 
-    /// Notes for each client the signals for all that has changed, and whether the protocols want to go on earlier than the bottom half was told.
-    fn notice(&mut self, now: Instant) {
+    /// Notes for each client the signals for all that has changed.
+    fn notice(&mut self) {
         for client in &mut self.clients {
             for udp in &mut client.udp {
                 if udp.waits_for_room && self.sockets.get::<udp::Socket<'_>>(udp.handle).can_send() {
@@ -636,6 +639,10 @@ impl<'a, F: Frames> Server<'a, F> {
                 }
             }
         }
+    }
+
+    /// Notes whether the protocols want to go on earlier than the bottom half was told. Without room in the device that signals when there is some.
+    fn hurry(&mut self, now: Instant) {
         if self.link.frames.room() >= SOCKETS {
             let wanted = self.wanted(now);
             if wanted < self.told {

@@ -420,6 +420,27 @@ fn the_bottom_half_is_told_of_work_that_a_client_has_begun() {
     assert!(next > pair.near.now && next.0 <= pair.near.now.0 + 1_100_000_000, "{next:?}");
 }
 
+#[test]
+fn the_bottom_half_hears_of_work_whose_end_another_task_was_told() {
+    let mut pair = Pair::new();
+    pair.settle();
+    pair.near.server.take_urgency();
+    for _ in 0..=BATCH {
+        pair.near.end.incoming.borrow_mut().push_back(udp_frame(5, b"steady"));
+    }
+    assert_eq!(pair.near.ask(1, Ask::Interrupt)[1], 1);
+    assert!(pair.near.server.take_urgency());
+    pair.near.interrupt();
+    pair.near.server.take_urgency();
+    // A timer begins, of which the bottom half would know nothing.
+    pair.near.socket(1, Ask::Listen(7));
+    pair.near.end.incoming.borrow_mut().push_back(tcp_frame(7, TcpControl::Syn, (1, None), &[]));
+    let [_, 0, next, ..] = pair.near.ask(1, Ask::Interrupt) else { panic!("one frame is served at once") };
+    assert!(next < u64::MAX && pair.near.server.take_urgency());
+    pair.near.interrupt();
+    assert!(!pair.near.server.take_urgency());
+}
+
 //--- Frames of strangers
 
 /// A frame to near, with this payload.

@@ -17,6 +17,7 @@ mod gpusync;
 mod graphs;
 mod management;
 mod migration;
+mod sharing;
 mod spatial;
 mod systems;
 
@@ -33,7 +34,7 @@ use fusee_host::table::Table;
 use fusee_tool::values::time;
 
 /// All experiments.
-const ALL: [Experiment; 8] = [
+const ALL: [Experiment; 9] = [
     management::EXPERIMENT,
     budgets::EXPERIMENT,
     migration::EXPERIMENT,
@@ -42,6 +43,7 @@ const ALL: [Experiment; 8] = [
     spatial::PRIORITY,
     spatial::THROUGHPUT,
     spatial::SHARING,
+    sharing::PAIRS,
 ];
 /// The longest run in QEMU, in nanoseconds.
 const EMULATED: u64 = 3_000_000_000;
@@ -108,6 +110,10 @@ impl Experiment {
     const fn is_spatial(&self) -> bool {
         matches!(self.kind, Kind::Spatial(..))
     }
+
+    const fn is_sharing(&self) -> bool {
+        matches!(self.kind, Kind::Sharing(..))
+    }
 }
 
 /// The workload of an experiment.
@@ -120,6 +126,8 @@ pub enum Kind {
     Graphs(fn() -> Vec<graphs::Arrangement>, &'static [graphs::Measure], graphs::Files),
     /// The workloads of [`spatial`], and their measures.
     Spatial(fn() -> Vec<spatial::Arrangement>, &'static [spatial::Measure]),
+    /// Clients of one engine in the simulator, and what is found.
+    Sharing(fn(&sharing::Runs) -> Result<Findings>),
 }
 
 /// Something that is measured.
@@ -151,7 +159,9 @@ pub enum Unit {
     Share,
     /// One number by another.
     Ratio,
-    /// One number by another, where a thousandth matters.
+    /// One number by another, where a hundredth matters,
+    Hundredths,
+    /// or a thousandth.
     Fine,
     /// Nanoseconds.
     Time,
@@ -174,6 +184,7 @@ impl Unit {
             _ if value.is_nan() => "-".to_owned(),
             Unit::Count => format!("{value:.0}"),
             Unit::Ratio | Unit::PerSecond => format!("{value:.1}"),
+            Unit::Hundredths => format!("{value:.2}"),
             Unit::Fine => format!("{value:.3}"),
             Unit::Share => format!("{:.1}", value * 100.0),
             Unit::Time => format!("{:.3}", value / 1e6),
@@ -182,7 +193,7 @@ impl Unit {
 
     fn name(self) -> &'static str {
         match self {
-            Unit::Count | Unit::Ratio | Unit::Fine => "",
+            Unit::Count | Unit::Ratio | Unit::Hundredths | Unit::Fine => "",
             Unit::PerSecond => "/s",
             Unit::Share => "%",
             Unit::Time => "ms",
@@ -202,11 +213,26 @@ pub struct Condition {
     pub why_not: Option<&'static str>,
     /// Why it does not with some seeds, if that is known: then the experiment does not fail for these.
     pub some_draws: Option<&'static str>,
+    /// The number of a paper that it is about.
+    pub paper: Option<Paper>,
+}
+
+/// A number of a paper.
+#[derive(Clone, Copy, Debug)]
+pub struct Paper {
+    /// The experiment, as the page numbers it.
+    pub experiment: &'static str,
+    /// The number.
+    pub value: &'static str,
 }
 
 impl Condition {
     fn new(claim: &'static str, holds: bool, numbers: String) -> Self {
-        Self { claim, holds, numbers, why_not: None, some_draws: None }
+        Self { claim, holds, numbers, why_not: None, some_draws: None, paper: None }
+    }
+
+    fn of(self, paper: Paper) -> Self {
+        Self { paper: Some(paper), ..self }
     }
 
     fn reason(&self) -> Option<&'static str> {
@@ -258,7 +284,7 @@ impl Findings {
 /// Runs an experiment, prints its findings and writes them down; `false` if a condition does not hold, or QEMU disagrees.
 pub fn experiment(arguments: &ExperimentArguments, install: bool) -> Result<bool> {
     if arguments.list {
-        let others = [(spatial::ALL, spatial::ALL_QUESTION), (faults::NAME, faults::QUESTION)];
+        let others = [(spatial::ALL, spatial::ALL_QUESTION), (sharing::ALL, sharing::ALL_QUESTION), (faults::NAME, faults::QUESTION)];
         let all = ALL.iter().map(|one| (one.name, one.question)).chain(others);
         all.for_each(|(name, question)| fusee_host::sayln!("{name}: {question}"));
         return Ok(true);
@@ -274,10 +300,12 @@ pub fn experiment(arguments: &ExperimentArguments, install: bool) -> Result<bool
     if arguments.runs.is_some() {
         bail!("`--runs` is for the experiment `{}`", faults::NAME);
     }
-    let is_chosen = |one: &&Experiment| one.name == name || name == spatial::ALL && one.is_spatial();
+    let is_chosen = |one: &&Experiment| {
+        one.name == name || name == spatial::ALL && one.is_spatial() || name == sharing::ALL && one.is_sharing()
+    };
     let chosen: Vec<&Experiment> = ALL.iter().filter(is_chosen).collect();
     if chosen.is_empty() {
-        let known = ALL.iter().map(|one| one.name).chain([spatial::ALL, faults::NAME]).collect::<Vec<_>>().join(", ");
+        let known = ALL.iter().map(|one| one.name).chain([spatial::ALL, sharing::ALL, faults::NAME]).collect::<Vec<_>>().join(", ");
         bail!("no experiment `{name}`; known: {known}");
     }
     let replays = spatial::Replays::default();
@@ -315,6 +343,9 @@ fn run(
             bail!(
                 "`{name}` is for the simulator only: a kernel that QEMU boots has no room for so many tasks in a pool"
             )
+        }
+        Kind::Sharing(..) if arguments.qemu => {
+            bail!("`{name}` is for the simulator only: it runs hundreds of systems; those of the tests are run by QEMU, too")
         }
         Kind::Spatial(..) if arguments.qemu => bail!("`{name}` is for the host only: the kernel has no part in it"),
         _ => {}
@@ -360,7 +391,7 @@ fn run(
             fusee_host::sayln!("{}\nthe same in the simulator:\n{}", table(&found[0]), table(&found[1]));
             (true, differences)
         }
-        Kind::Graphs(..) | Kind::Spatial(..) => (true, Vec::new()),
+        Kind::Graphs(..) | Kind::Spatial(..) | Kind::Sharing(..) => (true, Vec::new()),
     };
     differences.iter().for_each(|line| fusee_host::sayln!("{}: {line}", report::red("differs")));
     Ok(is_also_good && differences.is_empty() && is_good)
@@ -481,6 +512,7 @@ fn find(
         Kind::Systems(arrangements, measures) => systems::simulate(&arrangements(length), measures, length),
         Kind::Clusters(arrangements, measures) => gpusync::simulate(&arrangements(), measures, seed, length),
         Kind::Graphs(arrangements, measures, files) => graphs::simulate(&arrangements(), measures, files, seed, length),
+        Kind::Sharing(find) => find(&sharing::Runs { seed, length }),
         Kind::Spatial(arrangements, measures) => {
             Ok(spatial::simulate(arrangements(), measures, form, seed, length, replays))
         }

@@ -9,6 +9,8 @@
 //! | `static_weights` | 1: groups have fixed parts, which silent members keep; 0: the members that want the engine divide all ([`Shares`](fusee_sharing::Shares)) | 0 |
 //! | `log_verdicts` | 1: each change of season and verdict is logged | 0 |
 //! | `poll_us`, `slice_us`, `sample_us`, `sample_most_us`, `sample_poll_us`, `request_limit_us` | microseconds | [`Parameters::DEFAULT`](fusee_sharing::Parameters::DEFAULT) |
+//! | `sample_requests`, `free_run`, `backlogged` | requests; a multiple; percent | the same |
+//! | `without_overuse_control` | 1: a timeslice costs no more than its length, however long the holder's last command runs on; for comparison | 0 |
 //!
 //! Groups of clients and their weights are told by entries `group.NAME` and `member.CLIENT` ([`fusee_sharing::told`]); policies 3 to 5 go by them, and the others
 //! are refused. A region "usage" (read, write), if there is one, shows the usage of each ([`fusee::usage`]). Clients of groups and managers of groups

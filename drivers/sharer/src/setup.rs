@@ -17,6 +17,8 @@ const COUNTED: u64 = 5;
 #[derive(Clone, Debug)]
 pub struct Setup {
     number: u64,
+    /// Whether time beyond a slice is charged.
+    overuse_control: bool,
     /// The lengths of slices, samples and polls.
     pub parameters: Parameters,
     pub(crate) groups: Groups,
@@ -78,9 +80,12 @@ pub enum Rule {
 
 impl Rule {
     #[inline(never)]
-    fn of(number: u64, parameters: &Parameters, tree: Tree) -> Result<Rule, SetupError> {
+    fn of(number: u64, overuse_control: bool, parameters: &Parameters, tree: Tree) -> Result<Rule, SetupError> {
         // Each is made in one place, for the same reason.
-        let slices = |interception| Ok(Rule::Timeslice(Timeslice::new(parameters, interception)?));
+        let slices = |interception| {
+            let policy = Timeslice::new(parameters, interception)?;
+            Ok(Rule::Timeslice(if overuse_control { policy } else { policy.without_overuse_control() }))
+        };
         let fair = |estimator| Ok(Rule::FairQueueing(FairQueueing::new(parameters, estimator, tree)?));
         match number {
             0 => Ok(Rule::Accounting(Accounting::new(parameters)?)),
@@ -145,7 +150,9 @@ impl Setup {
         if number < 3 && groups.has_weights() {
             return Err(SetupError::NoWeights(number));
         }
-        Ok(Setup { number, parameters: parameters(parameter), groups, logs_verdicts: is_on("log_verdicts")? })
+        let overuse_control = !is_on("without_overuse_control")?;
+        let logs_verdicts = is_on("log_verdicts")?;
+        Ok(Setup { number, overuse_control, parameters: parameters(parameter), groups, logs_verdicts })
     }
 
     /// The policy.
@@ -153,7 +160,7 @@ impl Setup {
     /// # Errors
     /// [`SetupError`].
     pub fn rule(&self) -> Result<Rule, SetupError> {
-        Rule::of(self.number, &self.parameters, self.groups.tree())
+        Rule::of(self.number, self.overuse_control, &self.parameters, self.groups.tree())
     }
 
     /// Whether the policy goes by the device's counters for each context; that of a manager, by the sharer's bookings.
@@ -170,16 +177,29 @@ impl Setup {
 }
 
 fn parameters(given: impl Fn(&str) -> Option<u64>) -> Parameters {
-    let Parameters { poll, slice, sample, sample_most, sample_poll, request_limit, .. } = Parameters::DEFAULT;
+    let Parameters {
+        poll,
+        slice,
+        sample,
+        sample_most,
+        sample_poll,
+        sample_requests,
+        free_run,
+        backlogged,
+        request_limit,
+    } = Parameters::DEFAULT;
     let time = |name: &str, default| given(name).map_or(default, |us| Nanoseconds(us.saturating_mul(1000)));
+    // A number that its type cannot hold is out of the range of the parameter, too.
     Parameters {
         poll: time("poll_us", poll),
         slice: time("slice_us", slice),
         sample: time("sample_us", sample),
         sample_most: time("sample_most_us", sample_most),
         sample_poll: time("sample_poll_us", sample_poll),
+        sample_requests: given("sample_requests").map_or(sample_requests, |value| value.try_into().unwrap_or(u32::MAX)),
+        free_run: given("free_run").map_or(free_run, |value| value.try_into().unwrap_or(u32::MAX)),
+        backlogged: given("backlogged").map_or(backlogged, |value| value.try_into().unwrap_or(u8::MAX)),
         request_limit: time("request_limit_us", request_limit),
-        ..Parameters::DEFAULT
     }
 }
 

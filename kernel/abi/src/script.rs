@@ -45,6 +45,8 @@ pub mod operation {
     pub const SHUTDOWN: u32 = 10;
     /// Suspend until `value` nanoseconds after this job's release.
     pub const SLEEP: u32 = 11;
+    /// Suspend for `value` nanoseconds from now on.
+    pub const PAUSE: u32 = 24;
     /// Start over from the first step, without completing a job.
     pub const REPEAT: u32 = 12;
     /// Start an operation of `value` nanoseconds on engine `selector`, and do not wait for its end.

@@ -3,6 +3,7 @@
 //! ```text
 //! burn 2ms               compute until charged 2 ms more
 //! sleep 5ms              suspend until 5 ms after this job's release
+//! pause 1ms              suspend for 1 ms from now on
 //! call server 1ms        call an endpoint; the server burns 1 ms for us
 //! send server 1ms        send to an endpoint; no task waits, and none donates
 //! serve server           serve an endpoint for ever: burn the time of each request
@@ -55,12 +56,13 @@ pub(crate) struct Target {
 }
 
 /// The first words of steps. No other step is read.
-pub const STEPS: [&str; 20] = [
+pub const STEPS: [&str; 21] = [
     "acquire",
     "burn",
     "call",
     "credit",
     "early_release",
+    "pause",
     "receive",
     "release",
     "release_job",
@@ -114,6 +116,7 @@ pub(crate) fn parse_step(text: &str, find: impl Fn(&str) -> Option<Target>) -> R
     Ok(match words[..] {
         ["burn", span] => step(operation::BURN, nothing, time(span)?),
         ["sleep", span] => step(operation::SLEEP, nothing, time(span)?),
+        ["pause", span] => step(operation::PAUSE, nothing, time(span)?),
         ["call", name, span] => {
             step(operation::CALL, target(name, kind::ENDPOINT, ("call", rights::CALL))?, time(span)?)
         }

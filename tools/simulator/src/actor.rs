@@ -605,6 +605,9 @@ impl Actor {
             operation::SLEEP => {
                 return Some(trap(board, thread, Call::SleepUntil, 0, 0, self.release + step.value));
             }
+            operation::PAUSE => {
+                return Some(trap(board, thread, Call::SleepUntil, 0, 0, board.now.saturating_add(step.value)));
+            }
             operation::CALL | operation::SEND => {
                 let call = if step.operation == operation::CALL { Call::Call } else { Call::Send };
                 let action = trap(board, thread, call, step.handle, 0, NEVER);

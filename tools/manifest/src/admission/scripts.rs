@@ -253,7 +253,7 @@ type Counts<'a> = Box<dyn Fn(Lock) -> bool + 'a>;
 fn wait<'a>(system: &'a Resolved, task: usize, step: &Step) -> Option<(String, Counts<'a>)> {
     let (_, at) = object(system, task, step.handle).unzip();
     match step.operation {
-        operation::SLEEP => Some(("sleeps".to_owned(), Box::new(|_| false))),
+        operation::SLEEP | operation::PAUSE => Some(("sleeps".to_owned(), Box::new(|_| false))),
         operation::CALL => {
             let endpoint = at?;
             let what = format!("calls `{}`", system.endpoints[endpoint].0);

@@ -80,7 +80,7 @@ fn waits_of_script(system: &Resolved, task: usize) -> (Vec<u32>, bool) {
         let is_held = !held.is_empty();
         let mut waits = |handle: u64| slots.extend(is_held.then(|| u32::from(HandleValue(handle).slot())));
         match step.operation {
-            operation::SLEEP => sleeps |= is_held,
+            operation::SLEEP | operation::PAUSE => sleeps |= is_held,
             operation::CALL
             | operation::SEND
             | operation::SERVE

@@ -17,7 +17,7 @@ use fusee::graph::Node;
 use fusee::{
     AcquireError, Endpoint, Engine, EngineGroup, EngineGuard, Environment, Instant, JobError, Nanoseconds,
     Notification, Object, Pool, ReplyToken, ServeError, Server, SleepError, System, Task, WaitError, YieldError, burn,
-    early_release, environment, next_job, shutdown, sleep_until, yield_now,
+    early_release, environment, next_job, now, shutdown, sleep_until, yield_now,
 };
 
 fusee::entry!(main);
@@ -115,6 +115,10 @@ impl Player {
                 Outcome::Done
             }
             operation::SLEEP => match sleep_until(release + Nanoseconds(value)) {
+                Err(SleepError::Overrun) => Outcome::Overrun,
+                result => result.is_ok().into(),
+            },
+            operation::PAUSE => match sleep_until(now() + Nanoseconds(value)) {
                 Err(SleepError::Overrun) => Outcome::Overrun,
                 result => result.is_ok().into(),
             },

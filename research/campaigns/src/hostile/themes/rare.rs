@@ -197,7 +197,10 @@ fn helper(tree: &mut Table, source: &mut Source) {
             }),
             7 => on("engine", "acquire", source).map(|of| format!("acquire {of}")),
             8 => Some("yield".to_owned()),
-            9 => Some(format!("sleep {}us", source.draw(10, 5_000))),
+            9 => {
+                let span = source.draw(10, 5_000);
+                Some(format!("{} {span}us", if span % 2 == 0 { "sleep" } else { "pause" }))
+            }
             10 if one_in(source, 8) => {
                 insert(&mut handles, "system", "system: shutdown");
                 Some("shutdown".to_owned())

@@ -34,7 +34,7 @@ use fusee_host::table::Table;
 use fusee_tool::values::time;
 
 /// All experiments.
-const ALL: [Experiment; 9] = [
+const ALL: [Experiment; 16] = [
     management::EXPERIMENT,
     budgets::EXPERIMENT,
     migration::EXPERIMENT,
@@ -44,6 +44,13 @@ const ALL: [Experiment; 9] = [
     spatial::THROUGHPUT,
     spatial::SHARING,
     sharing::PAIRS,
+    sharing::COST,
+    sharing::IDLE,
+    sharing::FOUR,
+    sharing::LIMITS,
+    sharing::FAIR,
+    sharing::GROUP_COST,
+    sharing::CLASSES,
 ];
 /// The longest run in QEMU, in nanoseconds.
 const EMULATED: u64 = 3_000_000_000;
@@ -309,23 +316,43 @@ pub fn experiment(arguments: &ExperimentArguments, install: bool) -> Result<bool
         bail!("no experiment `{name}`; known: {known}");
     }
     let replays = spatial::Replays::default();
-    let mut is_good = true;
+    let (mut is_good, mut judged) = (true, Vec::new());
     for one in &chosen {
         if chosen.len() > 1 {
             fusee_host::sayln!("{}: {}", one.name, one.question);
         }
-        is_good &= run(one, arguments, &replays, install)?;
+        let (holds, conditions) = run(one, arguments, &replays, install)?;
+        is_good &= holds;
+        judged.extend(conditions);
+    }
+    if name == sharing::ALL && !judged.is_empty() {
+        fusee_host::sayln!("{}", scoreboard(&judged));
     }
     Ok(is_good)
 }
 
-/// Runs one experiment.
+/// The numbers of papers beside ours, and the verdicts; then the reason of each that is not as in the paper.
+fn scoreboard(conditions: &[Condition]) -> String {
+    let mut table = Table::new(vec!["", "paper", "here", "verdict"]);
+    let of_papers = || conditions.iter().filter_map(|one| Some((one.paper?, one)));
+    for (Paper { experiment, value }, one) in of_papers() {
+        let verdict = if one.holds { "holds" } else { "does not" };
+        table.add_row(vec![experiment.to_owned(), value.to_owned(), one.numbers.clone(), verdict.to_owned()]);
+    }
+    let mut text = table.to_string();
+    for (paper, one) in of_papers().filter(|(_, one)| !one.holds) {
+        text += &format!("\n{}, {}: {}", paper.experiment, paper.value, one.reason().unwrap_or("not known why"));
+    }
+    text
+}
+
+/// Runs one experiment. Returns whether all is as it should be, and the conditions of the one draw, if there is one.
 fn run(
     chosen: &Experiment,
     arguments: &ExperimentArguments,
     replays: &spatial::Replays,
     install: bool,
-) -> Result<bool> {
+) -> Result<(bool, Vec<Condition>)> {
     let (name, is_spatial) = (chosen.name, chosen.is_spatial());
     let length = match (arguments.length, arguments.workloads) {
         (Some(_), _) if is_spatial => {
@@ -352,7 +379,7 @@ fn run(
     }
     let form = spatial::Form::full(arguments.block_mode);
     if arguments.seeds > 1 {
-        return draws(chosen, length, arguments, &form, replays);
+        return Ok((draws(chosen, length, arguments, &form, replays)?, Vec::new()));
     }
     let found = find(chosen, length, arguments.seed, &form, replays)?;
     if is_spatial {
@@ -373,9 +400,10 @@ fn run(
         std::fs::write(folder.join(format!("{name}-{ends}")), text)?;
         fusee_host::sayln!("written: {shown}/{name}-{ends}");
     }
-    let is_good = judge(&conditions(chosen, &found, &form));
+    let judged = conditions(chosen, &found, &form);
+    let is_good = judge(&judged);
     if !arguments.qemu {
-        return Ok(is_good);
+        return Ok((is_good, judged));
     }
     let workspace = Workspace::open(install)?;
     let length = length.min(EMULATED);
@@ -394,7 +422,7 @@ fn run(
         Kind::Graphs(..) | Kind::Spatial(..) | Kind::Sharing(..) => (true, Vec::new()),
     };
     differences.iter().for_each(|line| fusee_host::sayln!("{}: {line}", report::red("differs")));
-    Ok(is_also_good && differences.is_empty() && is_good)
+    Ok((is_also_good && differences.is_empty() && is_good, judged))
 }
 
 /// Runs an experiment with several seeds, and prints their common results.

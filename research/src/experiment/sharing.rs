@@ -15,6 +15,13 @@
 //! ended, as the papers' libraries did, and have a CPU each; where there are more clients than CPUs they wait for the driver's notice instead. What the
 //! papers leave open of the clients is at the head of `sharing/loads.toml`. The start of a client is drawn from one longest request.
 
+mod classes;
+mod cost;
+mod fair;
+mod four;
+mod group_cost;
+mod idle;
+mod limits;
 mod pairs;
 
 use std::collections::HashMap;
@@ -25,12 +32,18 @@ use anyhow::{Context, Result, anyhow};
 use fusee_campaigns::soundness::in_parallel;
 use fusee_manifest::Manifest;
 use fusee_simulator::workload::Source;
-use fusee_simulator::{Checks, Options, simulate_observed};
+use fusee_simulator::{Checks, Options, Overheads, simulate_observed};
 use serde::Deserialize;
 
-use super::systems::OVERHEADS;
 use super::{Findings, Quantity, Unit};
 
+pub use self::classes::EXPERIMENT as CLASSES;
+pub use self::cost::EXPERIMENT as COST;
+pub use self::fair::EXPERIMENT as FAIR;
+pub use self::four::EXPERIMENT as FOUR;
+pub use self::group_cost::EXPERIMENT as GROUP_COST;
+pub use self::idle::EXPERIMENT as IDLE;
+pub use self::limits::EXPERIMENT as LIMITS;
 pub use self::pairs::EXPERIMENT as PAIRS;
 
 /// The name of all of them, one after the other.
@@ -42,6 +55,10 @@ pub const ALL_QUESTION: &str = "all experiments of this kind, and the papers' nu
 const SCALE: u64 = 4;
 /// A microsecond of the papers, in nanoseconds.
 const MICROSECOND: u64 = 1_000 * SCALE;
+/// The costs of kernel paths. A store that the sharer is asked about is three traps, and they have the time that was measured for all of it, the sharer's
+/// own computing among it (`cargo xtask bench`); a test compares. Other paths cost nothing: [`Overheads::ROUND`] has those of slow traps, and a store goes
+/// by fast ones.
+const OVERHEADS: Overheads = Overheads { call_in: 400, call_out: 400, ..Overheads::NONE };
 /// Rounds of a script before it begins again.
 const ROUNDS: usize = 32;
 /// The first release, in microseconds: until then the driver opens contexts.
@@ -76,6 +93,8 @@ pub struct Load {
     away: u64,
     /// Whether lengths are drawn.
     varies: bool,
+    /// Whether the requests of a round are submitted all at once.
+    at_once: bool,
 }
 
 impl Load {
@@ -97,7 +116,18 @@ impl Load {
         let times = ((line.round + once / 2) / once).max(1);
         let requests = (0..times).flat_map(|_| line.requests.iter().map(|time| time * MICROSECOND)).collect();
         let away = line.round.saturating_sub(times * once) * MICROSECOND;
-        Load { name: line.name, requests, away, varies: true }
+        Load { name: line.name, requests, away, varies: true, at_once: false }
+    }
+
+    /// The program with as many requests as fit into a round, and away for the rest of it.
+    fn with_gaps(name: &str) -> Load {
+        let line = Self::lines().into_iter().find(|line| line.name == name).expect("a program of the table");
+        let once: u64 = line.requests.iter().sum();
+        let whole = Self::program(name);
+        let times = (line.round / once).max(1);
+        let count = line.requests.len() * times as usize;
+        let away = line.round.saturating_sub(times * once) * MICROSECOND;
+        Load { name: format!("{name} with gaps"), away, requests: whole.requests.into_iter().take(count).collect(), ..whole }
     }
 
     /// One of the kinds of requests of a program that has several, alone.
@@ -105,14 +135,24 @@ impl Load {
         let whole = Self::program(name);
         let kinds = Self::lines().into_iter().find(|line| line.name == name).map_or(1, |line| line.requests.len());
         let requests = whole.requests.into_iter().skip(kind).step_by(kinds).collect();
-        Load { name: format!("{name}.{kind}"), requests, away: 0, varies: true }
+        Load { name: format!("{name}.{kind}"), requests, away: 0, varies: true, at_once: false }
+    }
+
+    /// One request, and nothing for an hour.
+    fn silent() -> Load {
+        Load { away: 3_600_000_000_000, ..Self::throttle(100, 0) }
     }
 
     /// Blocking requests of so many microseconds of the papers, the client being away for that part of the time if it is alone.
     fn throttle(time: u64, percent_away: u64) -> Load {
         let request = time * MICROSECOND;
         let away = request * percent_away / (100 - percent_away);
-        Load { name: "Throttle".to_owned(), requests: vec![request], away, varies: false }
+        Load { name: "Throttle".to_owned(), requests: vec![request], away, varies: false, at_once: false }
+    }
+
+    /// So many requests at once, and as many again when the last has ended.
+    fn queued(time: u64, count: usize) -> Load {
+        Load { requests: vec![time * MICROSECOND; count], at_once: true, ..Self::throttle(time, 0) }
     }
 
     /// The requests of a script, round by round.
@@ -127,7 +167,13 @@ impl Load {
     fn steps(&self, seed: u64, start: u64) -> Vec<String> {
         let mut steps = vec![format!("sleep {start}ns")];
         for round in self.drawn(seed) {
-            steps.extend(round.iter().map(|time| format!("submit ee {time}ns gpu_done")));
+            let (last, earlier) = round.split_last().expect("a round has requests");
+            let step = |time: &u64| match self.at_once {
+                true => format!("start ee {time}ns"),
+                false => format!("submit ee {time}ns gpu_done"),
+            };
+            steps.extend(earlier.iter().map(step));
+            steps.push(format!("submit ee {last}ns gpu_done"));
             steps.extend((self.away > 0).then(|| format!("pause {}ns", self.away)));
         }
         steps.push("repeat".to_owned());
@@ -161,19 +207,28 @@ pub struct Setup {
     policy: Option<u64>,
     /// Further parameters of the sharer.
     parameters: Vec<(&'static str, u64)>,
+    cpus: usize,
 }
 
 impl Setup {
     fn new(policy: Option<u64>, clients: impl IntoIterator<Item = impl Into<Client>>) -> Setup {
-        Setup { clients: clients.into_iter().map(Into::into).collect(), policy, parameters: Vec::new() }
+        let clients: Vec<Client> = clients.into_iter().map(Into::into).collect();
+        // One more, for the driver and the sharer.
+        let cpus = (clients.len() + 1).min(CPUS);
+        Setup { clients, policy, parameters: Vec::new(), cpus }
+    }
+
+    /// One client, on one CPU: as in the system in which the price of a store was measured.
+    fn alone(policy: Option<u64>, client: impl Into<Client>) -> Setup {
+        Setup { cpus: 1, ..Setup::new(policy, [client.into()]) }
     }
 
     /// The manifest of the system.
     fn manifest(&self, seed: u64) -> String {
-        let cpus = (self.clients.len() + 1).min(CPUS);
         let mut text = format!(
-            "[system]\nname = \"sharing\"\nboard = \"virt\"\ncpus = {cpus}\nstart = \"{START}us\"\nadmission = \"warn\"\n\
-             trace = \"off\"\n"
+            "[system]\nname = \"sharing\"\nboard = \"virt\"\ncpus = {}\nstart = \"{START}us\"\nadmission = \"warn\"\n\
+             trace = \"off\"\n",
+            self.cpus
         );
         let longest = self.clients.iter().flat_map(|client| &client.load.requests).max().copied().unwrap_or(0);
         for (index, client) in self.clients.iter().enumerate() {
@@ -208,15 +263,16 @@ impl Setup {
                 format!("arbiter = \"weighted\"\nweights = {{ {} }}\n", weights.join(", "))
             }
         };
-        let _ = write!(text, "[devices.gpu]\n{turns}[engines.ee]\norder = \"fifo\"\nshared_longest = \"{longest}ns\"\n");
+        let contexts = if self.clients.len() < CPUS { "" } else { "contexts = 16\n" };
+        let _ = write!(text, "[devices.gpu]\n{contexts}{turns}[engines.ee]\norder = \"fifo\"\nshared_longest = \"{longest}ns\"\n");
         if self.policy.is_some() {
             text += "sharer = \"requests\"\n";
         }
         text
     }
 
-    /// The requests of each client that were done within `length` nanoseconds.
-    fn run(&self, seed: u64, length: u64) -> Result<Vec<u32>> {
+    /// The requests of each client that were done within `length` nanoseconds, and the time that the sharer booked for it.
+    fn run(&self, seed: u64, length: u64) -> Result<Vec<(u32, u64)>> {
         let manifest = Manifest::parse(Path::new("sharing"), &self.manifest(seed))?;
         let options = Options {
             overheads: OVERHEADS,
@@ -228,7 +284,9 @@ impl Setup {
         let task = |index: usize| manifest.system.tasks.iter().position(|task| task.name == format!("c{index}"));
         let of = |index| {
             let task = task(index)?;
-            report.commands.iter().find(|one| one.shares && one.task == task).map(|one| one.retired)
+            let done = report.commands.iter().find(|one| one.shares && one.task == task)?.retired;
+            let booked = report.booked.iter().flatten().next().map_or(0, |shown| shown.members[index].used);
+            Some((done, booked))
         };
         (0..self.clients.len()).map(|index| of(index).ok_or_else(|| anyhow!("client {index} has no context"))).collect()
     }
@@ -243,6 +301,8 @@ pub struct Outcome {
     slowdowns: Vec<f64>,
     /// The part of the time for which the engine worked for it.
     times: Vec<f64>,
+    /// The part of the time that the sharer booked for it.
+    booked: Vec<f64>,
 }
 
 impl Outcome {
@@ -279,18 +339,21 @@ impl Runs {
         let wanted: Vec<(usize, Vec<usize>)> = setups
             .iter()
             .map(|setup| {
-                let alone = setup.clients.iter().map(|client| place(Setup::new(None, [client.load.clone()])));
+                // With as many CPUs, if it is alone in any case.
+                let cpus = if setup.clients.len() == 1 { setup.cpus } else { 2 };
+                let alone = |client: &Client| Setup { cpus, ..Setup::new(None, [client.load.clone()]) };
+                let alone = setup.clients.iter().map(|client| place(alone(client)));
                 let alone = alone.collect();
                 (place(setup.clone()), alone)
             })
             .collect();
-        let one = |done: &mut Vec<(usize, Result<Vec<u32>>)>, number: u64| {
+        let one = |done: &mut Vec<(usize, Result<Vec<(u32, u64)>>)>, number: u64| {
             let number = number as usize;
             done.push((number, systems[number].run(self.seed, self.length)));
         };
         let mut done = in_parallel(systems.len() as u64, &one, |all, some| all.extend(some));
         done.sort_by_key(|(number, _)| *number);
-        let done: Vec<Vec<u32>> = done
+        let done: Vec<Vec<(u32, u64)>> = done
             .into_iter()
             .map(|(number, counts)| counts.with_context(|| format!("{:?}", systems[number])))
             .collect::<Result<_>>()?;
@@ -301,14 +364,15 @@ impl Runs {
                 lengths.iter().sum::<u64>() as f64 / lengths.len() as f64
             };
             Outcome {
-                requests: counts.iter().map(|count| f64::from(*count)).collect(),
+                requests: counts.iter().map(|(count, _)| f64::from(*count)).collect(),
                 // One that had nothing done is no faster than one request in the whole time.
                 slowdowns: (counts.iter().zip(alone))
-                    .map(|(count, alone)| f64::from(done[*alone][0]) / f64::from((*count).max(1)))
+                    .map(|((count, _), alone)| f64::from(done[*alone][0].0) / f64::from((*count).max(1)))
                     .collect(),
                 times: (counts.iter().zip(&setup.clients))
-                    .map(|(count, client)| f64::from(*count) * mean(&client.load) / self.length as f64)
+                    .map(|((count, _), client)| f64::from(*count) * mean(&client.load) / self.length as f64)
                     .collect(),
+                booked: counts.iter().map(|(_, booked)| *booked as f64 / self.length as f64).collect(),
             }
         };
         Ok(setups.iter().zip(&wanted).map(outcome).collect())

@@ -11,6 +11,7 @@ use fusee_abi::script::{Step, operation};
 use fusee_accel_contract as contract;
 use fusee_kernel_core::id::ThreadId;
 use fusee_kernel_core::{Machine, Registers};
+use sharer::course::Shown;
 
 use crate::board::{Board, DeviceUse, DoorbellStore, Submitted};
 use crate::gpu_job::{GpuTask, Progress};
@@ -306,6 +307,11 @@ impl Actor {
         if let Some(custom) = &mut self.custom {
             custom.ran(span);
         }
+    }
+
+    /// The usage that it has booked, if it is a sharer that has begun.
+    pub fn booked(&mut self) -> Option<Shown> {
+        self.sharing.as_mut().and_then(|sharing| sharing.booked())
     }
 
     /// The next action.

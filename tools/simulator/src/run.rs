@@ -20,6 +20,7 @@ use fusee_kernel_core::id::{InterruptId, ReservationId, ThreadId};
 use fusee_kernel_core::object::State;
 use fusee_kernel_core::{CpuId, Entry, Fault, FaultKind, Kernel, Outcome, Planted, Trap};
 use fusee_sched::time::Instant;
+use sharer::course::Shown;
 
 use crate::actor::{Action, Actor, Program};
 use crate::board::{Board, GraphEnd};
@@ -132,6 +133,8 @@ pub struct Report {
     pub commands: Vec<Commands>,
     /// When clients without locks stored to their doorbells themselves, and their tasks, in order.
     pub own_stores: Vec<(u64, usize)>,
+    /// For each task that is a sharer, the usage that it has booked.
+    pub booked: Vec<Option<Shown>>,
     /// Jobs of sources and sinks of graphs that ended, in order.
     pub graph_ends: Vec<GraphEnd>,
 }
@@ -333,6 +336,7 @@ impl Simulation {
             handles: threads().map(|thread| self.kernel.handles_of(thread)).collect(),
             copied_from: self.kernel.handles_copied_from(),
             debts: reservations.map(|reservation| self.kernel.reservation(reservation).account().debt.0).collect(),
+            booked: self.actors.iter_mut().map(Actor::booked).collect(),
             results: self.actors.into_iter().map(|actor| actor.results).collect(),
         })
     }

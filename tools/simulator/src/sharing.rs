@@ -10,7 +10,7 @@ use fusee_accel_contract::EngineIndex;
 use fusee_kernel_core::Machine;
 use fusee_kernel_core::id::ThreadId;
 use fusee_sharing::{Counters, GROUPS, MEMBERS};
-use sharer::course::{self, Asked, Do, Means, PATIENCE, View};
+use sharer::course::{self, Asked, Do, Means, PATIENCE, Shown, View};
 use sharer::setup::Setup;
 
 use crate::actor::{Action, trap};
@@ -97,6 +97,11 @@ impl Sharing {
         let setup = Setup::of(parameters).and_then(|setup| Ok((setup.rule()?, setup)));
         let course = |(rule, setup)| course::Sharer::new(setup, rule, means, sharer.contexts.iter().copied());
         Sharing { course: setup.ok().map(course), receives: false }
+    }
+
+    /// The usage of clients and groups that the policy has booked.
+    pub fn booked(&mut self) -> Option<Shown> {
+        self.course.as_mut().map(course::Sharer::usage)
     }
 
     /// The next action.

@@ -52,9 +52,12 @@ fn find(runs: &Runs) -> Result<Findings> {
     for (.., policy) in &columns {
         setups.extend(THROTTLES.map(|(time, _)| Setup::alone(*policy, Load::throttle(time, 0))));
         setups.extend(programs.iter().map(|name| Setup::alone(*policy, Load::program(name))));
-        setups.push(Setup::new(*policy, [Load::program("DCT"), Load::throttle(380, 0)]));
     }
     let all = runs.all(&setups)?;
+    // Intervals of two clients are longer than those of one.
+    let pair = |policy| Setup::new(policy, [Load::program("DCT"), Load::throttle(380, 0)]);
+    let pairs: Vec<Setup> = columns.iter().map(|(.., policy)| pair(*policy)).collect();
+    let pairs = Runs { length: 4 * runs.length, ..*runs }.all(&pairs)?;
     let outcomes: Vec<&[Outcome]> = all.chunks(all.len() / columns.len()).collect();
     let each = |of: &dyn Fn(&[Outcome]) -> f64| outcomes.iter().map(|column| of(column)).collect::<Vec<_>>();
     let alone = |column: &[Outcome], index: usize| column[index].slowdowns[0];
@@ -72,13 +75,12 @@ fn find(runs: &Runs) -> Result<Findings> {
     // The time of a request less that with direct access.
     let period = |column: &[Outcome]| runs.length as f64 / column[0].requests[0];
     rows.push(row(PRICE, Unit::Time, each(&|column| period(column) - period(outcomes[0]))));
-    let error = |column: &[Outcome]| {
-        let pair = &column[of_programs.end];
+    let error = |pair: &Outcome| {
         let booked: f64 = pair.booked.iter().sum();
         let of = |client: usize| (pair.booked[client] / booked / pair.share(client) - 1.0).abs();
         if booked > 0.0 { of(0).max(of(1)) } else { f64::NAN }
     };
-    rows.push(row(ERROR, Unit::Share, each(&error)));
+    rows.push(row(ERROR, Unit::Share, pairs.iter().map(error)));
     Ok(findings(columns.iter().map(|(name, about, _)| (*name, *about)).collect(), rows))
 }
 

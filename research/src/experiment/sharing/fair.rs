@@ -68,7 +68,7 @@ fn setup(way: &Way, inside: &[Load], outside: &[Load]) -> Setup {
 fn find(runs: &Runs) -> Result<Findings> {
     let (mut setups, mut crowds) = (Vec::new(), Vec::new());
     for way in &WAYS {
-        for (benchmark, _) in BENCHMARKS {
+        for (benchmark, _) in BENCHMARKS.into_iter().filter(|_| way.0 != STATIC) {
             let pair = |length| setup(way, &[Load::program(benchmark), Load::throttle(length, 0)], &[]);
             setups.extend(LENGTHS.map(pair));
         }
@@ -77,13 +77,17 @@ fn find(runs: &Runs) -> Result<Findings> {
         crowds.extend((1..=SHARES.len()).map(many));
         crowds.push(setup(way, &[Load::throttle(kernel, 0), Load::silent()], &[Load::program(SHARES_OF)]));
     }
-    // An interval is as long as there are clients: a quarter of the time has as many for two as all of it for eight.
-    let pairs = Runs { length: runs.length / 4, ..*runs }.all(&setups)?;
+    // An interval is as long as there are clients: half of the time has more of them for two than all of it for eight.
+    let pairs = Runs { length: runs.length / 2, ..*runs }.all(&setups)?;
     let crowds = runs.all(&crowds)?;
-    let each = |all: &[Outcome], of: &dyn Fn(&[Outcome]) -> f64| {
-        all.chunks(all.len() / WAYS.len()).map(of).collect::<Vec<_>>()
+    let (each_pair, each_crowd) = (BENCHMARKS.len() * LENGTHS.len(), SHARES.len() + 1);
+    // Fixed parts change nothing for two members of one group that always want the engine: the last column has no pairs.
+    let each = |(all, count): (&[Outcome], usize), of: &dyn Fn(&[Outcome]) -> f64| {
+        let mut values: Vec<f64> = all.chunks(count).map(of).collect();
+        values.resize(WAYS.len(), f64::NAN);
+        values
     };
-    let mut rows: Vec<Row> = vec![row(NN_SHARE, Unit::Share, each(&pairs, &|column| column[0].share(0)))];
+    let mut rows: Vec<Row> = vec![row(NN_SHARE, Unit::Share, each((&pairs, each_pair), &|column| column[0].share(0)))];
     // Beside a client with kernels of T the benchmark with kernels of s takes (s + T) / s as long if they are served in turn.
     let off = |column: &[Outcome]| {
         most(BENCHMARKS.iter().enumerate().flat_map(|(number, (name, _))| {
@@ -96,17 +100,17 @@ fn find(runs: &Runs) -> Result<Findings> {
     };
     for (number, (_, [first, last, spread])) in BENCHMARKS.iter().enumerate() {
         let range = number * LENGTHS.len()..(number + 1) * LENGTHS.len();
-        rows.push(row(first, Unit::Hundredths, each(&pairs, &|column| column[range.start].slowdowns[0])));
-        rows.push(row(last, Unit::Hundredths, each(&pairs, &|column| column[range.end - 1].slowdowns[0])));
+        rows.push(row(first, Unit::Hundredths, each((&pairs, each_pair), &|column| column[range.start].slowdowns[0])));
+        rows.push(row(last, Unit::Hundredths, each((&pairs, each_pair), &|column| column[range.end - 1].slowdowns[0])));
         let of = |column: &[Outcome]| {
             let slowdowns = || column[range.clone()].iter().map(|outcome| outcome.slowdowns[0]);
             most(slowdowns()) / least(slowdowns())
         };
-        rows.push(row(spread, Unit::Hundredths, each(&pairs, &of)));
+        rows.push(row(spread, Unit::Hundredths, each((&pairs, each_pair), &of)));
     }
-    rows.push(row(LINE, Unit::Share, each(&pairs, &off)));
+    rows.push(row(LINE, Unit::Share, each((&pairs, each_pair), &off)));
     for (at, name) in SHARES.iter().chain([&SILENT]).enumerate() {
-        rows.push(row(name, Unit::Share, each(&crowds, &|column| column[at].share(0))));
+        rows.push(row(name, Unit::Share, each((&crowds, each_crowd), &|column| column[at].share(0))));
     }
     Ok(findings(WAYS.iter().map(|(name, about, ..)| (*name, *about)).collect(), rows))
 }

@@ -13,7 +13,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     name: "sharing-four",
     question: "four clients, one of them with large requests: what has each, and what is lost?",
     length: 60_000_000_000,
-    short: 15_000_000_000,
+    short: 30_000_000_000,
     kind: Kind::Sharing(find),
     conditions,
 };
@@ -30,8 +30,8 @@ fn find(runs: &Runs) -> Result<Findings> {
         std::iter::once(Load::throttle(1_700, 0)).chain(programs).collect::<Vec<_>>()
     };
     let of = |program| WAYS.map(|(.., policy)| Setup::new(policy, clients(program)));
-    let all = runs.all(&[of(Load::program), of(Load::with_gaps)].concat())?;
-    let (all, gaps) = all.split_at(WAYS.len());
+    let all = runs.all(&of(Load::program))?;
+    let gaps = Runs { length: runs.length / 2, ..*runs }.all(&of(Load::with_gaps))?;
     let each = |of: &dyn Fn(&Outcome) -> f64| all.iter().map(of).collect::<Vec<_>>();
     let slowdown = |(client, name): (usize, &&'static str)| {
         row(name, Unit::Hundredths, each(&|outcome| outcome.slowdowns[client]))

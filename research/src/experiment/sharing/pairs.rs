@@ -1,6 +1,6 @@
 //! A small client beside one with requests of 19 us to 1.7 ms: X5 to X11.
 //!
-//! Source: ASPLOS 2014, section 5.3, figures 6 and 7. Of the sizes of Throttle's requests the text has the ends; two in between stand in equal ratios.
+//! Source: ASPLOS 2014, section 5.3, figures 6 and 7. Of the sizes of Throttle's requests the text has the ends; one in between stands in equal ratios.
 
 use anyhow::Result;
 
@@ -15,7 +15,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     name: "sharing-pairs",
     question: "what does a client with small requests lose beside one with large ones, and what do policies cost both?",
     length: 20_000_000_000,
-    short: 3_000_000_000,
+    short: 10_000_000_000,
     kind: Kind::Sharing(find),
     conditions,
 };
@@ -28,7 +28,7 @@ const PROGRAMS: [(&str, [&str; 4]); 4] = [
     ("oclParticles", ["oclParticles", "beside oclPart.", "oclPart., mean loss", "oclPart., most loss"]),
 ];
 /// Throttle's requests, microseconds of the paper.
-const THROTTLES: [u64; 4] = [19, 85, 380, 1_700];
+const THROTTLES: [u64; 3] = [19, 180, 1_700];
 const ENDS: [u64; 2] = [19, 1_700];
 
 const LEAST: &str = "all, least slowdown";

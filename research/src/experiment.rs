@@ -34,7 +34,7 @@ use fusee_host::table::Table;
 use fusee_tool::values::time;
 
 /// All experiments.
-const ALL: [Experiment; 16] = [
+const ALL: [Experiment; 17] = [
     management::EXPERIMENT,
     budgets::EXPERIMENT,
     migration::EXPERIMENT,
@@ -50,6 +50,7 @@ const ALL: [Experiment; 16] = [
     sharing::LIMITS,
     sharing::FAIR,
     sharing::GROUP_COST,
+    sharing::NESTED,
     sharing::CLASSES,
 ];
 /// The longest run in QEMU, in nanoseconds.
@@ -291,7 +292,11 @@ impl Findings {
 /// Runs an experiment, prints its findings and writes them down; `false` if a condition does not hold, or QEMU disagrees.
 pub fn experiment(arguments: &ExperimentArguments, install: bool) -> Result<bool> {
     if arguments.list {
-        let others = [(spatial::ALL, spatial::ALL_QUESTION), (sharing::ALL, sharing::ALL_QUESTION), (faults::NAME, faults::QUESTION)];
+        let others = [
+            (spatial::ALL, spatial::ALL_QUESTION),
+            (sharing::ALL, sharing::ALL_QUESTION),
+            (faults::NAME, faults::QUESTION),
+        ];
         let all = ALL.iter().map(|one| (one.name, one.question)).chain(others);
         all.for_each(|(name, question)| fusee_host::sayln!("{name}: {question}"));
         return Ok(true);
@@ -312,7 +317,12 @@ pub fn experiment(arguments: &ExperimentArguments, install: bool) -> Result<bool
     };
     let chosen: Vec<&Experiment> = ALL.iter().filter(is_chosen).collect();
     if chosen.is_empty() {
-        let known = ALL.iter().map(|one| one.name).chain([spatial::ALL, sharing::ALL, faults::NAME]).collect::<Vec<_>>().join(", ");
+        let known = ALL
+            .iter()
+            .map(|one| one.name)
+            .chain([spatial::ALL, sharing::ALL, faults::NAME])
+            .collect::<Vec<_>>()
+            .join(", ");
         bail!("no experiment `{name}`; known: {known}");
     }
     let replays = spatial::Replays::default();
@@ -372,7 +382,9 @@ fn run(
             )
         }
         Kind::Sharing(..) if arguments.qemu => {
-            bail!("`{name}` is for the simulator only: it runs hundreds of systems; those of the tests are run by QEMU, too")
+            bail!(
+                "`{name}` is for the simulator only: it runs hundreds of systems; those of the tests are run by QEMU, too"
+            )
         }
         Kind::Spatial(..) if arguments.qemu => bail!("`{name}` is for the host only: the kernel has no part in it"),
         _ => {}

@@ -241,3 +241,47 @@ pub fn of_groups<'a, T: Copy>(
     }
     found
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn setup(parameters: &[(&'static str, u64)]) -> Result<Setup, SetupError> {
+        Setup::of(parameters.iter().copied())
+    }
+
+    #[test]
+    fn each_parameter_is_told_by_its_name_and_what_is_not_told_stays() {
+        let told = [("sample_requests", 7), ("free_run", 2), ("backlogged", 50), ("slice_us", 9_000)];
+        let parameters = Parameters {
+            sample_requests: 7,
+            free_run: 2,
+            backlogged: 50,
+            slice: Nanoseconds(9_000_000),
+            ..Parameters::DEFAULT
+        };
+        assert_eq!(setup(&told).unwrap().parameters, parameters);
+        assert_eq!(setup(&[]).unwrap().parameters, Parameters::DEFAULT);
+    }
+
+    #[test]
+    fn a_number_that_its_parameter_cannot_hold_is_out_of_its_range() {
+        for name in ["sample_requests", "free_run", "backlogged"] {
+            for value in [0, 1 << 40, u64::MAX] {
+                let rule = setup(&[("policy", 3), (name, value)]).unwrap().rule();
+                assert!(matches!(rule, Err(SetupError::OutOfRange(_))), "{name} = {value}: {rule:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn overuse_control_is_a_switch() {
+        let is_charged = |parameters: &[(&'static str, u64)]| setup(parameters).unwrap().overuse_control;
+        assert!(is_charged(&[]) && is_charged(&[("without_overuse_control", 0)]));
+        assert!(!is_charged(&[("without_overuse_control", 1)]));
+        assert_eq!(
+            setup(&[("without_overuse_control", 2)]).unwrap_err(),
+            SetupError::NoSwitch("without_overuse_control", 2)
+        );
+    }
+}

@@ -22,6 +22,7 @@ mod four;
 mod group_cost;
 mod idle;
 mod limits;
+mod nested;
 mod pairs;
 
 use std::collections::HashMap;
@@ -44,6 +45,7 @@ pub use self::four::EXPERIMENT as FOUR;
 pub use self::group_cost::EXPERIMENT as GROUP_COST;
 pub use self::idle::EXPERIMENT as IDLE;
 pub use self::limits::EXPERIMENT as LIMITS;
+pub use self::nested::EXPERIMENT as NESTED;
 pub use self::pairs::EXPERIMENT as PAIRS;
 
 /// The name of all of them, one after the other.
@@ -127,7 +129,12 @@ impl Load {
         let times = (line.round / once).max(1);
         let count = line.requests.len() * times as usize;
         let away = line.round.saturating_sub(times * once) * MICROSECOND;
-        Load { name: format!("{name} with gaps"), away, requests: whole.requests.into_iter().take(count).collect(), ..whole }
+        Load {
+            name: format!("{name} with gaps"),
+            away,
+            requests: whole.requests.into_iter().take(count).collect(),
+            ..whole
+        }
     }
 
     /// One of the kinds of requests of a program that has several, alone.
@@ -223,6 +230,11 @@ impl Setup {
         Setup { cpus: 1, ..Setup::new(policy, [client.into()]) }
     }
 
+    /// Nanoseconds of the longest mean request.
+    fn longest(&self) -> u64 {
+        self.clients.iter().flat_map(|client| &client.load.requests).max().copied().unwrap_or(0)
+    }
+
     /// The manifest of the system.
     fn manifest(&self, seed: u64) -> String {
         let mut text = format!(
@@ -230,7 +242,7 @@ impl Setup {
              trace = \"off\"\n",
             self.cpus
         );
-        let longest = self.clients.iter().flat_map(|client| &client.load.requests).max().copied().unwrap_or(0);
+        let longest = self.longest();
         for (index, client) in self.clients.iter().enumerate() {
             let start = START * 1_000 + Source::new(seed, index as u64).draw(0, longest);
             let _ = write!(
@@ -246,7 +258,8 @@ impl Setup {
         groups.dedup();
         groups.iter().for_each(|group| text += &format!("[groups.{group}]\nengine = \"ee\"\n"));
         if let Some(policy) = self.policy {
-            let parameters: String = self.parameters.iter().map(|(name, value)| format!(", {name} = {value}")).collect();
+            let parameters: String =
+                self.parameters.iter().map(|(name, value)| format!(", {name} = {value}")).collect();
             let _ = write!(
                 text,
                 "[tasks.sharer]\nbinary = \"sharer/sharer\"\nstack = \"32KiB\"\nclass = \"service\"\nperiod = \"10ms\"\n\
@@ -264,7 +277,10 @@ impl Setup {
             }
         };
         let contexts = if self.clients.len() < CPUS { "" } else { "contexts = 16\n" };
-        let _ = write!(text, "[devices.gpu]\n{contexts}{turns}[engines.ee]\norder = \"fifo\"\nshared_longest = \"{longest}ns\"\n");
+        let _ = write!(
+            text,
+            "[devices.gpu]\n{contexts}{turns}[engines.ee]\norder = \"fifo\"\nshared_longest = \"{longest}ns\"\n"
+        );
         if self.policy.is_some() {
             text += "sharer = \"requests\"\n";
         }
@@ -395,7 +411,12 @@ fn row(name: &'static str, unit: Unit, values: impl IntoIterator<Item = f64>) ->
 /// The findings with these columns and rows.
 fn findings(arrangements: Vec<(&'static str, &'static str)>, rows: Vec<Row>) -> Findings {
     let values = (0..arrangements.len()).map(|column| rows.iter().map(|row| row.values[column]).collect()).collect();
-    Findings { arrangements, quantities: rows.into_iter().map(|row| row.quantity).collect(), values, further: Vec::new() }
+    Findings {
+        arrangements,
+        quantities: rows.into_iter().map(|row| row.quantity).collect(),
+        values,
+        further: Vec::new(),
+    }
 }
 
 const DIRECT: &str = "direct";

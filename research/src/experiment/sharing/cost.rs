@@ -9,8 +9,7 @@ use anyhow::{Context, Result};
 
 use super::super::{Condition, Experiment, Findings, Kind, Paper, Unit};
 use super::{
-    COUNTED, ENGAGED, Load, MICROSECOND, Outcome, Row, Runs, SAMPLED, SLICES, Setup, WAYS, findings,
-    mean, most, row,
+    COUNTED, ENGAGED, Load, MICROSECOND, Outcome, Row, Runs, SAMPLED, SLICES, Setup, WAYS, findings, mean, most, row,
 };
 
 /// The experiment.

@@ -31,14 +31,23 @@ type Way = (&'static str, &'static str, Option<u64>, bool, &'static [(&'static s
 
 const WAYS: [Way; 6] = [
     (DIRECT, "the device serves all in turn, nobody decides", None, false, &[]),
-    (FLAT, "fair queueing by sampled sizes, all clients beside each other: the scheduler of the host", Some(3), false, &[]),
+    (
+        FLAT,
+        "fair queueing by sampled sizes, all clients beside each other: the scheduler of the host",
+        Some(3),
+        false,
+        &[],
+    ),
     (SAMPLED, "the same, a virtual machine is a group", Some(3), true, &[]),
     (BACKLOG, "groups, aware of backlogs (policy 4)", Some(4), true, &[]),
     (COUNTED, "groups, by the device's counters (policy 5)", Some(5), true, &[]),
-    (STATIC, "groups with fixed parts for their members, by sampled sizes: the thesis' weights", Some(3), true, &[(
-        "static_weights",
-        1,
-    )]),
+    (
+        STATIC,
+        "groups with fixed parts for their members, by sampled sizes: the thesis' weights",
+        Some(3),
+        true,
+        &[("static_weights", 1)],
+    ),
 ];
 
 /// The group.
@@ -177,7 +186,11 @@ fn conditions(found: &Findings) -> Vec<Condition> {
             ..Condition::new(
                 "with the thesis' weights a machine with a silent client has half, too (45 to 55 %)",
                 (value(STATIC, SILENT) - 0.5).abs() <= 0.05,
-                format!("the benchmark has {}; as groups {}", percent(value(STATIC, SILENT)), percent(value(SAMPLED, SILENT))),
+                format!(
+                    "the benchmark has {}; as groups {}",
+                    percent(value(STATIC, SILENT)),
+                    percent(value(SAMPLED, SILENT))
+                ),
             )
             .of(Paper { experiment: "Y8", value: "fair for each node" })
         },

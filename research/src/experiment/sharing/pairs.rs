@@ -6,16 +6,16 @@ use anyhow::Result;
 
 use super::super::{Condition, Experiment, Findings, Kind, Paper, Unit};
 use super::{
-    BACKLOG, COUNTED, Client, DIRECT, ENGAGED, Load, Outcome, Row, Runs, SAMPLED, SLICES, Setup, WAYS, findings, least,
-    mean, most, row, ways,
+    BACKLOG, COUNTED, Client, DIRECT, ENGAGED, Load, MICROSECOND, Outcome, Row, Runs, SAMPLED, SLICES, Setup, WAYS,
+    findings, least, mean, most, row, ways,
 };
 
 /// The experiment.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "sharing-pairs",
     question: "what does a client with small requests lose beside one with large ones, and what do policies cost both?",
-    length: 20_000_000_000,
-    short: 10_000_000_000,
+    length: 40_000_000_000,
+    short: 20_000_000_000,
     kind: Kind::Sharing(find),
     conditions,
 };
@@ -38,6 +38,7 @@ const MOST_LOSS: &str = "all, most loss";
 const FFT_ONE: &str = "19 us beside FFT";
 const FFT_THREE: &str = "19 us beside FFT x 3";
 const GEARS: [&str; 2] = ["gears by 19 us", "gears by 1.7 ms"];
+const THIEF: [&str; 2] = ["part of 27 ms", "without control"];
 const PARTS: [&str; 2] = ["two contexts", "beside two contexts"];
 const PARTS_OF_ONE: [&str; 2] = ["grouped contexts", "beside grouped"];
 
@@ -58,14 +59,31 @@ fn contexts(policy: Option<u64>, group: Option<&'static str>, throttle: Option<u
     Setup::new(policy, parts.into_iter().chain(throttle.map(|time| Load::throttle(time, 0).into())))
 }
 
+/// Requests of nine tenths of a slice beside requests of 0.1 ms; overuse charged or not.
+fn thief(policy: Option<u64>, control: bool) -> Setup {
+    let parameters = if control { Vec::new() } else { vec![("without_overuse_control", 1)] };
+    Setup { parameters, ..Setup::new(policy, [Load::throttle(27_000, 0), Load::throttle(100, 0)]) }
+}
+
 /// Throttle beside a program that is there so often.
 fn several(policy: Option<u64>, program: &str, times: usize) -> Setup {
     let throttle = Load::throttle(19, 0);
     Setup::new(policy, std::iter::once(throttle).chain((0..times).map(|_| Load::program(program))))
 }
 
+/// The outcomes, in order. A sample is eight requests long, or 20 ms if that is longer: where all are small, intervals are at most a third as long, and a
+/// quarter of the time has as many.
+fn of_their_length(runs: &Runs, setups: &[Setup]) -> Result<Vec<Outcome>> {
+    let is_long = |setup: &Setup| setup.longest() > 1_000 * MICROSECOND;
+    let (long, short): (Vec<Setup>, Vec<Setup>) = setups.iter().cloned().partition(is_long);
+    let mut long_ones = runs.all(&long)?.into_iter();
+    let mut short_ones = Runs { length: runs.length / 4, ..*runs }.all(&short)?.into_iter();
+    let of = |setup| if is_long(setup) { long_ones.next() } else { short_ones.next() };
+    Ok(setups.iter().filter_map(of).collect())
+}
+
 fn find(runs: &Runs) -> Result<Findings> {
-    let mut setups: Vec<Setup> = vec![contexts(None, None, None)];
+    let mut setups: Vec<Setup> = Vec::new();
     for (_, _, policy) in WAYS {
         for (program, _) in PROGRAMS {
             setups.extend(THROTTLES.map(|throttle| pair(policy, program, throttle)));
@@ -77,8 +95,11 @@ fn find(runs: &Runs) -> Result<Findings> {
         setups.extend(ENDS.map(|throttle| contexts(policy, group, Some(throttle))));
         setups.extend([1, 3].map(|times| several(policy, "FFT", times)));
     }
-    let all = runs.all(&setups)?;
-    let (together, all) = all.split_first().expect("one system at least");
+    let slices = WAYS.iter().filter(|(name, ..)| [ENGAGED, SLICES].contains(name)).map(|(.., policy)| *policy);
+    let thieves: Vec<Setup> = [true, false].iter().flat_map(|on| slices.clone().map(|way| thief(way, *on))).collect();
+    let thieves = runs.all(&thieves)?;
+    let all = of_their_length(runs, &setups)?;
+    let together = &runs.all(&[contexts(None, None, None)])?[0];
     let columns: Vec<&[Outcome]> = all.chunks(all.len() / WAYS.len()).collect();
     let pairs = PROGRAMS.len() * THROTTLES.len();
     let each = |of: &dyn Fn(&[Outcome]) -> f64| columns.iter().map(|column| of(column)).collect::<Vec<_>>();
@@ -86,9 +107,8 @@ fn find(runs: &Runs) -> Result<Findings> {
     let mut rows: Vec<Row> = Vec::new();
     for (number, (_, [own, other, mean_loss, most_loss])) in PROGRAMS.iter().enumerate() {
         let range = number * THROTTLES.len()..(number + 1) * THROTTLES.len();
-        let slowest = |client: usize| {
-            each(&|column| most(column[range.clone()].iter().map(|outcome| outcome.slowdowns[client])))
-        };
+        let slowest =
+            |client: usize| each(&|column| most(column[range.clone()].iter().map(|outcome| outcome.slowdowns[client])));
         rows.push(row(own, Unit::Hundredths, slowest(0)));
         rows.push(row(other, Unit::Hundredths, slowest(1)));
         rows.push(row(mean_loss, Unit::Share, each(&|column| mean(range.clone().map(|index| loss(column, index))))));
@@ -111,9 +131,19 @@ fn find(runs: &Runs) -> Result<Findings> {
     for (block, names) in [(pairs + 2, PARTS), (pairs + 4, PARTS_OF_ONE)] {
         let both = |column: &[Outcome], of: &dyn Fn(&Outcome) -> f64| mean(column[block..block + 2].iter().map(of));
         // The program's work by what its two contexts do without Throttle.
-        let own = |outcome: &Outcome| mean((0..2).map(|part| together.times[part])) / mean((0..2).map(|part| outcome.times[part]));
+        let own = |outcome: &Outcome| {
+            mean((0..2).map(|part| together.times[part])) / mean((0..2).map(|part| outcome.times[part]))
+        };
         rows.push(row(names[0], Unit::Hundredths, each(&|column| both(column, &own))));
         rows.push(row(names[1], Unit::Hundredths, each(&|column| both(column, &|outcome| outcome.slowdowns[2]))));
+    }
+    for (part, name) in thieves.chunks(2).zip(THIEF) {
+        let of = |(way, ..): &(&str, _, _)| match *way {
+            ENGAGED => part[0].share(0),
+            SLICES => part[1].share(0),
+            _ => f64::NAN,
+        };
+        rows.push(row(name, Unit::Share, WAYS.iter().map(of)));
     }
     for (number, name) in [FFT_ONE, FFT_THREE].into_iter().enumerate() {
         rows.push(row(name, Unit::Hundredths, each(&|column| column[pairs + 6 + number].slowdowns[0])));
@@ -126,11 +156,15 @@ fn conditions(found: &Findings) -> Vec<Condition> {
     let x = |value: f64| format!("{value:.2}");
     let percent = |value: f64| Unit::Share.show(value);
     let policies = [ENGAGED, SLICES, SAMPLED, BACKLOG, COUNTED];
-    let range = |ways: &[&'static str]| (least(ways.iter().map(|way| value(way, LEAST))), most(ways.iter().map(|way| value(way, MOST))));
+    let range = |ways: &[&'static str]| {
+        (least(ways.iter().map(|way| value(way, LEAST))), most(ways.iter().map(|way| value(way, MOST))))
+    };
     let both = range(&policies);
     let losses = [ENGAGED, SLICES, SAMPLED].map(|way| value(way, MEAN_LOSS));
     let mut all = Vec::new();
-    for (program, (paper, limit)) in ["DCT", "FFT", "glxgears"].into_iter().zip([("> 10", 10.0), ("7", 7.0), ("12", 12.0)]) {
+    for (program, (paper, limit)) in
+        ["DCT", "FFT", "glxgears"].into_iter().zip([("> 10", 10.0), ("7", 7.0), ("12", 12.0)])
+    {
         let rows = PROGRAMS.iter().find(|(name, _)| *name == program).expect("a program of the experiment").1;
         let ours = value(DIRECT, rows[0]);
         let claim = match program {
@@ -174,6 +208,15 @@ fn conditions(found: &Findings) -> Vec<Condition> {
             losses.map(percent).join(", "),
         )
         .of(Paper { experiment: "X9 to X11", value: "19, 10, 4 %" }),
+    );
+    let thieves = THIEF.map(|row| [ENGAGED, SLICES].map(|way| value(way, row)));
+    all.push(
+        Condition::new(
+            "requests of nine tenths of a slice take more than 60 % where overuse is not charged, and 45 to 55 % where it is",
+            thieves[1].iter().all(|part| *part > 0.6) && thieves[0].iter().all(|part| (0.45..=0.55).contains(part)),
+            thieves.map(|parts| parts.map(percent).join(" and ")).join("; without "),
+        )
+        .of(Paper { experiment: "overuse", value: "80 % of a slice stolen" }),
     );
     let gears = |way| value(way, GEARS[0]);
     all.push(

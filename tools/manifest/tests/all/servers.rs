@@ -137,6 +137,13 @@ fn what_a_hard_task_waits_for_and_does_not_declare_is_not_counted() {
         12,
         "it sleeps for up to 1.000 ms, and its `suspends` is 0.000 ms",
     );
+    // A sleep ends so long after the release, and all pauses come on top of it.
+    not_counted(
+        "[\"call slow 100us\"]",
+        "[\"sleep 1ms\", \"pause 200us\", \"sleep 300us\", \"pause 100us\"]",
+        12,
+        "it sleeps for up to 1.300 ms, and its `suspends` is 0.000 ms",
+    );
     not_counted(
         "handles = { slow = \"endpoint slow: call\" }",
         "handles = { slow = \"endpoint slow: call grant\" }",

@@ -118,7 +118,7 @@ impl Player {
                 Err(SleepError::Overrun) => Outcome::Overrun,
                 result => result.is_ok().into(),
             },
-            operation::PAUSE => match sleep_until(now() + Nanoseconds(value)) {
+            operation::PAUSE => match sleep_until(now().now + Nanoseconds(value)) {
                 Err(SleepError::Overrun) => Outcome::Overrun,
                 result => result.is_ok().into(),
             },

@@ -343,11 +343,13 @@ pub fn experiment(arguments: &ExperimentArguments, install: bool) -> Result<bool
 
 /// The numbers of papers beside ours, and the verdicts; then the reason of each that is not as in the paper.
 fn scoreboard(conditions: &[Condition]) -> String {
-    let mut table = Table::new(vec!["", "paper", "here", "verdict"]);
+    let mut table = Table::new(vec!["", "paper", "here", "as there"]);
     let of_papers = || conditions.iter().filter_map(|one| Some((one.paper?, one)));
     for (Paper { experiment, value }, one) in of_papers() {
-        let verdict = if one.holds { "holds" } else { "does not" };
-        table.add_row(vec![experiment.to_owned(), value.to_owned(), one.numbers.clone(), verdict.to_owned()]);
+        let verdict = if one.holds { "yes" } else { "no" };
+        // The first numbers are ours; what stands beside them is in the condition's own line.
+        let ours = one.numbers.split([';', ':']).next().unwrap_or_default();
+        table.add_row([experiment, value, ours, verdict].map(str::to_owned).to_vec());
     }
     let mut text = table.to_string();
     for (paper, one) in of_papers().filter(|(_, one)| !one.holds) {

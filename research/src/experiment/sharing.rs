@@ -288,7 +288,7 @@ impl Setup {
     }
 
     /// The requests of each client that were done within `length` nanoseconds, and the time that the sharer booked for it.
-    fn run(&self, seed: u64, length: u64) -> Result<Vec<(u32, u64)>> {
+    fn run(&self, seed: u64, length: u64) -> Result<Counts> {
         let manifest = Manifest::parse(Path::new("sharing"), &self.manifest(seed))?;
         let options = Options {
             overheads: OVERHEADS,
@@ -307,6 +307,9 @@ impl Setup {
         (0..self.clients.len()).map(|index| of(index).ok_or_else(|| anyhow!("client {index} has no context"))).collect()
     }
 }
+
+/// Requests that were done for each client, and the nanoseconds that the sharer booked for it.
+type Counts = Vec<(u32, u64)>;
 
 /// The outcome of one system, for each of its clients.
 #[derive(Clone, Debug)]
@@ -363,13 +366,13 @@ impl Runs {
                 (place(setup.clone()), alone)
             })
             .collect();
-        let one = |done: &mut Vec<(usize, Result<Vec<(u32, u64)>>)>, number: u64| {
+        let one = |done: &mut Vec<(usize, Result<Counts>)>, number: u64| {
             let number = number as usize;
             done.push((number, systems[number].run(self.seed, self.length)));
         };
         let mut done = in_parallel(systems.len() as u64, &one, |all, some| all.extend(some));
         done.sort_by_key(|(number, _)| *number);
-        let done: Vec<Vec<(u32, u64)>> = done
+        let done: Vec<Counts> = done
             .into_iter()
             .map(|(number, counts)| counts.with_context(|| format!("{:?}", systems[number])))
             .collect::<Result<_>>()?;

@@ -120,8 +120,8 @@ fn conditions(found: &Findings) -> Vec<Condition> {
         },
         Condition {
             why_not: Some(
-                "38 % of a round of 1,292 us with 6.4 requests are 77 us a request, ten traps of 8 us: what the paper's library stores besides is not in its \
-                 table, and one store of 2.4 us is all that a request has here",
+                "38 % of a round of 1,292 us with 6.4 requests are 77 us a request, as much as ten traps of 8 us; a request has one store of 2.4 us here, 0.6 us in \
+                 the paper's scale",
             ),
             ..Condition::new(
                 "under engaged slices BitonicSort, FastWalshTransform and FloydWarshall alone lose 30 to 40 %",

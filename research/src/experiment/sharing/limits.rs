@@ -73,10 +73,7 @@ fn conditions(found: &Findings) -> Vec<Condition> {
     let [each, clients] = [EACH, CLIENTS].map(|row| found.value(MANY, row));
     vec![
         Condition {
-            why_not: Some(
-                "the number is the device's, and ours has 16 contexts, some of which no client may have: the contract's constant is the cause, which the \
-                 next condition reads",
-            ),
+            why_not: Some("the number is the device's: ours has 16 contexts, and the first is no client's"),
             ..Condition::new("48 contexts can be opened before one is refused", contexts == 48.0, format!("{contexts}"))
                 .of(Paper { experiment: "X14", value: "48" })
         },

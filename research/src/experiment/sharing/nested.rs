@@ -96,12 +96,18 @@ fn conditions(found: &Findings) -> Vec<Condition> {
             Unit::Share.show(line),
         )
         .of(Paper { experiment: "Y9", value: "linear" }),
-        Condition::new(
-            "with the inner one it is nearly flat: its most is 1.2 times its least, at most",
-            flat(INNER),
-            format!("{}; direct {}", ratios(INNER), ratios(DIRECT)),
-        )
-        .of(Paper { experiment: "Y9", value: "corrected" }),
+        Condition {
+            some_draws: Some(
+                "a sample of 1 ms has one or two of the kernels of 2.7 ms and more, whose lengths differ, so the estimate goes by chance; with samples of eight \
+                 requests the ratio is below 1.1 in all draws",
+            ),
+            ..Condition::new(
+                "with the inner one it is nearly flat: its most is 1.2 times its least, at most",
+                flat(INNER),
+                format!("{}; direct {}; samples of eight requests {}", ratios(INNER), ratios(DIRECT), ratios(WHOLE)),
+            )
+            .of(Paper { experiment: "Y9", value: "corrected" })
+        },
         Condition::new(
             "it is flat with samples of eight requests, too",
             flat(WHOLE),

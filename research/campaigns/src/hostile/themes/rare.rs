@@ -199,7 +199,7 @@ fn helper(tree: &mut Table, source: &mut Source) {
             8 => Some("yield".to_owned()),
             9 => {
                 let span = source.draw(10, 5_000);
-                Some(format!("{} {span}us", if span % 2 == 0 { "sleep" } else { "pause" }))
+                Some(format!("{} {span}us", if span.is_multiple_of(2) { "sleep" } else { "pause" }))
             }
             10 if one_in(source, 8) => {
                 insert(&mut handles, "system", "system: shutdown");

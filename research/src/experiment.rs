@@ -1,10 +1,10 @@
 //! `cargo xtask experiment`: one workload in several arrangements, the results of each, and whether these have the shape they should.
 //!
 //! An experiment is a value, [`Experiment`]: arrangements, quantities, conditions. To add one, write a module beside
-//! [`management`] and name it in [`ALL`]; tables, CSV, pictures and the verdict are the same for all. There are four kinds: systems,
+//! [`management`] and name it in [`ALL`]; tables, CSV, pictures and the verdict are the same for all. There are five kinds: systems,
 //! which the simulator and QEMU run, those of one large workload ([`gpusync`]), of which QEMU runs a smaller one, those of a
-//! workload for which a board's kernel has no room ([`graphs`]), and those of processes on an engine of many SMs, in which the
-//! kernel has no part ([`spatial`]).
+//! workload for which a board's kernel has no room ([`graphs`]), those of processes on an engine of many SMs, in which the
+//! kernel has no part ([`spatial`]), and those of clients that share an engine, in the simulator ([`sharing`]).
 //!
 //! # Limits of the results
 //!
@@ -343,7 +343,7 @@ pub fn experiment(arguments: &ExperimentArguments, install: bool) -> Result<bool
 
 /// The numbers of papers beside ours, and the verdicts; then the reason of each that is not as in the paper.
 fn scoreboard(conditions: &[Condition]) -> String {
-    let mut table = Table::new(vec!["", "paper", "here", "as there"]);
+    let mut table = Table::new(vec!["", "paper", "here", "holds"]);
     let of_papers = || conditions.iter().filter_map(|one| Some((one.paper?, one)));
     for (Paper { experiment, value }, one) in of_papers() {
         let verdict = if one.holds { "yes" } else { "no" };

@@ -455,3 +455,37 @@ fn most(values: impl IntoIterator<Item = f64>) -> f64 {
 fn least(values: impl IntoIterator<Item = f64>) -> f64 {
     values.into_iter().fold(f64::INFINITY, f64::min)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_round_has_as_many_requests_as_come_nearest_or_as_fit_and_the_rest_of_it_the_client_is_away() {
+        let shape = |load: &Load| (load.requests.len(), load.away / MICROSECOND);
+        assert_eq!(shape(&Load::program("DCT")), (3, 0));
+        assert_eq!(shape(&Load::with_gaps("DCT")), (2, 197 - 2 * 66));
+        assert_eq!(shape(&Load::program("oclParticles")), (12, 2_006 - 6 * 314));
+        assert_eq!(Load::part("oclParticles", 1).requests, vec![302 * MICROSECOND; 6]);
+        assert_eq!(shape(&Load::throttle(430, 80)), (1, 4 * 430));
+    }
+
+    #[test]
+    fn lengths_are_drawn_once_for_a_seed_and_keep_to_a_quarter_of_the_mean() {
+        let load = Load::program("FFT");
+        let drawn = load.drawn(1).concat();
+        let mean = 48 * MICROSECOND;
+        assert_eq!(drawn, load.drawn(1).concat());
+        assert_ne!(drawn, load.drawn(2).concat());
+        assert!(drawn.iter().all(|length| (mean - mean / 4..=mean + mean / 4).contains(length)));
+        assert!(drawn.iter().any(|length| *length < mean) && drawn.iter().any(|length| *length > mean));
+    }
+
+    #[test]
+    fn two_clients_with_equal_requests_that_are_served_in_turn_take_twice_as_long_and_have_half_each() {
+        let pair = Setup::new(None, [Load::throttle(100, 0), Load::throttle(100, 0)]);
+        let found = &Runs { seed: 1, length: 500_000_000 }.all(&[pair]).unwrap()[0];
+        assert!(found.slowdowns.iter().all(|slowdown| (slowdown - 2.0).abs() < 0.02), "{found:?}");
+        assert!((found.share(0) - 0.5).abs() < 0.01 && (found.efficiency() - 1.0).abs() < 0.02, "{found:?}");
+    }
+}

@@ -139,7 +139,7 @@ fn conditions(found: &Findings) -> Vec<Condition> {
         Condition::new(
             "under fair queueing it loses 5 % at most",
             most_of(SAMPLED) <= 0.05 && most_of(COUNTED) <= 0.05,
-            format!("{}, counted {}", percent(most_of(SAMPLED)), percent(most_of(COUNTED))),
+            format!("{}; counted {}", percent(most_of(SAMPLED)), percent(most_of(COUNTED))),
         )
         .of(Paper { experiment: "X3, X4", value: "5 % at most" }),
         Condition::new(

@@ -175,7 +175,7 @@ fn conditions(found: &Findings) -> Vec<Condition> {
         Condition::new(
             "beside one to eight clients of a group a benchmark has 45 % at least",
             fewest.iter().all(|share| *share >= 0.45),
-            format!("least {}; no groups {}", list(&fewest), percent(least(shares(FLAT)))),
+            format!("{}; no groups {}", list(&fewest), percent(least(shares(FLAT)))),
         )
         .of(Paper { experiment: "Y8", value: "flat" }),
         Condition {

@@ -75,13 +75,13 @@ fn conditions(found: &Findings) -> Vec<Condition> {
                 losses[0] > losses[1] + 0.001 && losses[1] > losses[2] + 0.001,
                 format!("{}; with gaps {}", losses.map(percent).join(", "), gaps.map(percent).join(", ")),
             )
-            .of(Paper { experiment: "X12", value: "13, 8, 7 %" })
+            .of(Paper { experiment: "X12", value: "falls (13, 8, 7 %)" })
         },
         Condition::new(
             "so it does where programs are away for the part of a round that no whole request fills",
             gaps[0] > gaps[1] + 0.001 && gaps[1] > gaps[2] + 0.001,
             gaps.map(percent).join(", "),
         )
-        .of(Paper { experiment: "X12", value: "13, 8, 7 %" }),
+        .of(Paper { experiment: "X12", value: "falls (13, 8, 7 %)" }),
     ]
 }

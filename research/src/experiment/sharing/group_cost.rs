@@ -66,7 +66,7 @@ fn conditions(found: &Findings) -> Vec<Condition> {
         Condition::new(
             "to stand in a group costs no more than to stand beside others (1.73 % at most)",
             grouped - flat <= 0.0173,
-            format!("{}, {} without", percent(grouped), percent(flat)),
+            format!("{}; {} without", percent(grouped), percent(flat)),
         )
         .of(Paper { experiment: "Y3", value: "1.73 %" }),
         Condition::new("both cost 3.94 % at most", grouped.max(accounting) <= 1.0394, percent(grouped.max(accounting)))

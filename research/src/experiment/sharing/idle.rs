@@ -71,8 +71,8 @@ fn conditions(found: &Findings) -> Vec<Condition> {
     let little = |way| losses(way).iter().all(|loss| *loss <= 0.07);
     let slowest = most([ENGAGED, SLICES, SAMPLED, BACKLOG, COUNTED].map(|way| found.value(way, MOST)));
     vec![
-        third(ENGAGED, "with the other away for 80 % engaged slices lose more than a third", "36 %"),
-        third(SLICES, "slices lose more than a third, too", "34 %"),
+        third(ENGAGED, "with the other away for 80 % engaged slices lose more than a third", "a third (36 %)"),
+        third(SLICES, "slices lose more than a third, too", "a third (34 %)"),
         Condition {
             why_not: Some(
                 "the client that is mostly away is the slowest for ever, so DCT waits for it in vain; where only backlogged clients set the system time \

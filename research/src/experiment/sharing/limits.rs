@@ -87,6 +87,6 @@ fn conditions(found: &Findings) -> Vec<Condition> {
             each == CLIENT_CONTEXTS as f64 && clients >= 2.0,
             format!("{each} contexts each, {clients} clients"),
         )
-        .of(Paper { experiment: "X14", value: "proposed: D / C clients" }),
+        .of(Paper { experiment: "X14", value: "a quota (proposed)" }),
     ]
 }

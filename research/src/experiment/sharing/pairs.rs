@@ -163,7 +163,7 @@ fn conditions(found: &Findings) -> Vec<Condition> {
     let losses = [ENGAGED, SLICES, SAMPLED].map(|way| value(way, MEAN_LOSS));
     let mut all = Vec::new();
     for (program, (paper, limit)) in
-        ["DCT", "FFT", "glxgears"].into_iter().zip([("> 10", 10.0), ("7", 7.0), ("12", 12.0)])
+        ["DCT", "FFT", "glxgears"].into_iter().zip([("DCT > 10", 10.0), ("FFT 7", 7.0), ("glxgears 12", 12.0)])
     {
         let rows = PROGRAMS.iter().find(|(name, _)| *name == program).expect("a program of the experiment").1;
         let ours = value(DIRECT, rows[0]);
@@ -180,7 +180,7 @@ fn conditions(found: &Findings) -> Vec<Condition> {
             value(DIRECT, PROGRAMS[0].1[1]) > 3.0,
             x(value(DIRECT, PROGRAMS[0].1[1])),
         )
-        .of(Paper { experiment: "X5", value: "> 3" }),
+        .of(Paper { experiment: "X5", value: "beside DCT > 3" }),
     );
     all.push(Condition {
         why_not: Some(
@@ -189,9 +189,9 @@ fn conditions(found: &Findings) -> Vec<Condition> {
         ..Condition::new(
             "direct, Throttle with requests of 19 us takes more than 7 times as long beside FFT",
             value(DIRECT, FFT_ONE) > 7.0,
-            format!("{}, {} beside three", x(value(DIRECT, FFT_ONE)), x(value(DIRECT, FFT_THREE))),
+            format!("{}; {} beside three", x(value(DIRECT, FFT_ONE)), x(value(DIRECT, FFT_THREE))),
         )
-        .of(Paper { experiment: "X5", value: "> 7" })
+        .of(Paper { experiment: "X5", value: "beside FFT > 7" })
     });
     all.push(
         Condition::new(
@@ -207,7 +207,7 @@ fn conditions(found: &Findings) -> Vec<Condition> {
             losses[0] > losses[1] && losses[1] > losses[2],
             losses.map(percent).join(", "),
         )
-        .of(Paper { experiment: "X9 to X11", value: "19, 10, 4 %" }),
+        .of(Paper { experiment: "X9 to X11", value: "falls (19, 10, 4 %)" }),
     );
     let thieves = THIEF.map(|row| [ENGAGED, SLICES].map(|way| value(way, row)));
     all.push(
@@ -216,7 +216,7 @@ fn conditions(found: &Findings) -> Vec<Condition> {
             thieves[1].iter().all(|part| *part > 0.6) && thieves[0].iter().all(|part| (0.45..=0.55).contains(part)),
             thieves.map(|parts| parts.map(percent).join(" and ")).join("; without "),
         )
-        .of(Paper { experiment: "overuse", value: "80 % of a slice stolen" }),
+        .of(Paper { experiment: "overuse", value: "charged: equal parts" }),
     );
     let gears = |way| value(way, GEARS[0]);
     all.push(
@@ -224,7 +224,7 @@ fn conditions(found: &Findings) -> Vec<Condition> {
             "where the device serves graphics one time in four, fair queueing by sampled sizes lets glxgears have a quarter to two fifths of the requests of \
              Throttle",
             (0.25..=0.4).contains(&gears(SAMPLED)),
-            format!("{}, by counters {}, in equal time {}", x(gears(SAMPLED)), x(gears(COUNTED)), x(19.0 / 37.0)),
+            format!("{}; by counters {}, in equal time {}", x(gears(SAMPLED)), x(gears(COUNTED)), x(19.0 / 37.0)),
         )
         .of(Paper { experiment: "X7", value: "1/3" }),
     );

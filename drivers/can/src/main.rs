@@ -101,7 +101,8 @@ fn serve(environment: &Environment, registers: &Region) -> ! {
         Bus::new(controller, timing.bits(BITS_OFF, clock), &stamps).expect("the CAN controller resets: it has a clock");
     let mut wakes = [const { None }; CLIENTS];
     // A bottom half that knows an earlier life finds out that this is another one.
-    let _ = environment.expect::<Notification>("event").signal(1);
+    let event = environment.expect::<Notification>("event");
+    let _ = event.signal(1);
 
     let mut server = Server::new(environment.expect("bus"));
     let mut next = server.receive(Instant::NEVER);
@@ -124,6 +125,9 @@ fn serve(environment: &Environment, registers: &Region) -> ! {
                         // A client that has died hears nothing.
                         let _ = wake.signal(bits);
                     }
+                }
+                if bus.take_urgency() {
+                    let _ = event.signal(1);
                 }
                 server.reply_receive(request.token, reply, Instant::NEVER)
             }

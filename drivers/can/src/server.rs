@@ -78,6 +78,8 @@ pub struct Bus<R> {
     queued: u64,
     /// The instant at which the controller may go on the bus again, while it is off.
     off_until: Option<Instant>,
+    /// An absence has begun, of which the bottom half may know nothing: another task may have been told.
+    is_urgent: bool,
     off_for: Nanoseconds,
     bus_offs: u32,
     /// No received frame in the controller is earlier.
@@ -99,6 +101,7 @@ impl<R: Registers> Bus<R> {
             loaded: None,
             queued: 0,
             off_until: None,
+            is_urgent: false,
             off_for,
             bus_offs: 0,
             empty_since: clock.now(),
@@ -115,6 +118,11 @@ impl<R: Registers> Bus<R> {
     /// The bits to signal to each client, by its index. They are none from here on.
     pub fn take_signals(&mut self) -> [u64; CLIENTS] {
         core::mem::take(&mut self.signals)
+    }
+
+    /// Whether the bottom half is to ask for the time of the next request. It is not from here on.
+    pub fn take_urgency(&mut self) -> bool {
+        core::mem::take(&mut self.is_urgent)
     }
 
     /// Serves a request, of any origin; the reply.
@@ -288,6 +296,7 @@ impl<R: Registers> Bus<R> {
         self.controller.stop();
         self.loaded = None;
         self.off_until = Some(now + self.off_for);
+        self.is_urgent = true;
         self.bus_offs = self.bus_offs.saturating_add(1);
         for signals in &mut self.signals[..self.clients.len()] {
             *signals |= BUS_OFF;

@@ -35,11 +35,12 @@ const SETS: [Campaign; 2] = [
 ];
 
 /// Random systems with tokens and engine locks.
-const SYSTEMS: [(Family, Campaign); 7] = [
+const SYSTEMS: [(Family, Campaign); 8] = [
     (Family::Within, blocked("blocking-within", Asked::LOCKS, [200, 1_200], |draws| of(Family::Within, draws))),
     (Family::Across, blocked("blocking-across", Asked::ACROSS, [100, 600], |draws| of(Family::Across, draws))),
     (Family::Devices, blocked("blocking-devices", Asked::DEVICES, [100, 600], |draws| of(Family::Devices, draws))),
     (Family::Waiting, blocked("blocking-waiting", Asked::WAITING, [100, 600], |draws| of(Family::Waiting, draws))),
+    (Family::Sleeping, blocked("blocking-sleeping", Asked::SLEEPING, [500, 6_000], |draws| of(Family::Sleeping, draws))),
     (Family::Shared, blocked("blocking-shared", Asked::SHARED, [200, 1_200], |draws| of(Family::Shared, draws))),
     (Family::Spatial, blocked("blocking-spatial", Asked::SPATIAL, [160, 1_000], |draws| of(Family::Spatial, draws))),
     (Family::Keyed, blocked("blocking-keyed", Asked::KEYED, [160, 1_000], |draws| of(Family::Keyed, draws))),
@@ -63,6 +64,7 @@ impl Asked {
     const ACROSS: &str = "The same, where clusters share pools";
     const DEVICES: &str = "The same, where a pool has tokens of several devices";
     const WAITING: &str = "The same, where jobs compute little and wait for engines for long";
+    const SLEEPING: &str = "The same, where jobs sleep for long";
     const SHARED: &str = "The same, beside clients without locks";
     const SPATIAL: &str = "The same, beside clients without locks on SMs";
     const KEYED: &str = "The same, on SMs that the device gives by keys";
@@ -271,6 +273,7 @@ fn words_of_blocking(family: Family, report: &BlockingReport) -> String {
             Family::Spatial => "beside clients without locks on SMs",
             Family::Keyed => "on SMs that the device gives by keys",
             Family::Waiting => "that wait for engines alone",
+            Family::Sleeping => "that sleep for long",
             Family::Calls | Family::CallsAcross | Family::Served => "with calls",
         },
         report.blocked[0],

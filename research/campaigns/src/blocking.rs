@@ -30,6 +30,7 @@ pub(crate) mod calls;
 mod devices;
 pub mod graphs;
 mod served;
+mod sleeping;
 mod systems;
 
 const MICROSECOND: u64 = 1_000;
@@ -82,6 +83,8 @@ pub enum Family {
     Devices,
     /// None: those of one cluster compute little, and wait for engines by arrival for long.
     Waiting,
+    /// None, or engines of one cluster of one CPU: jobs sleep for long.
+    Sleeping,
     /// Those of one cluster; and clients without locks, which do anything, have the engines of the accelerator meanwhile.
     Shared,
     /// Clients without locks on an execution engine with SMs.
@@ -319,6 +322,7 @@ impl BlockingReport {
             }
             Family::Calls | Family::CallsAcross | Family::Served => calls::draw(family, seed, number),
             Family::Devices => devices::draw(seed, number),
+            Family::Sleeping => sleeping::draw(seed, number),
         };
         let fail = |why: String| format!("{why}\n{text}");
         let manifest = Manifest::parse(Path::new("random.toml"), &text).map_err(|error| fail(error.to_string()))?;

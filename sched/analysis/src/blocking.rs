@@ -50,7 +50,7 @@ use num_traits::{ToPrimitive, Zero};
 
 use crate::drawn;
 use crate::overheads::{Infeasible, Locking, Overheads};
-use crate::report::{self, Report};
+use crate::report::{self, Aware, Report};
 use crate::servers::{Calls, Held};
 use crate::task::{Cluster, LONGEST};
 
@@ -58,7 +58,7 @@ pub use fusee_locking::pool::{Measure, Rules};
 
 pub use crate::servers::{Caller, Server};
 
-pub use crate::locks::{Abroad, Alternative, Engine, Hold, Locks, Order, Pool, Protocol, Section, Shared, User};
+pub use crate::locks::{Abroad, Alternative, Engine, Hold, Locks, Order, Pool, Protocol, Rest, Section, Shared, User};
 
 //--- Results
 
@@ -192,12 +192,14 @@ fn settle(cluster: &Cluster, overheads: &Overheads, locks: &Locks) -> Result<(Re
     let calls = Calls::new(&locks.servers, Study::held(cluster, overheads, locks)?)?;
     let mut responses = vec![Nanoseconds::ZERO; cluster.tasks().len()];
     let mut before: Option<Vec<Blocked>> = None;
+    let rests: Vec<Rest> = (0..cluster.tasks().len()).map(|task| locks.rest(cluster, task)).collect();
     for _ in 0..ROUNDS {
         let study = Study { cluster, overheads, locks, responses: &responses, calls: &calls };
         let blocked = study.blocked()?;
         let locking: Vec<Locking> = blocked.iter().map(Blocked::locking).collect();
         let locking = if locking.iter().all(|one| *one == Locking::default()) { &[] } else { &locking[..] };
-        let report = match report::analyse_waiting(cluster, overheads, locking, locks.are_for_windows(cluster)) {
+        let aware = Aware { are_for_windows: locks.are_for_windows(cluster), rests: &rests };
+        let report = match report::analyse_waiting(cluster, overheads, locking, aware) {
             Ok(report) => report,
             Err(why) => return Err(Unbounded::Infeasible(why, blocked)),
         };
@@ -305,6 +307,28 @@ impl Locks {
             && cluster.above().is_empty()
             && engines().next().is_some()
             && engines().all(|engine| is_counted(engine) && is_alone(engine))
+    }
+
+    /// What is known of the suspensions of a task's jobs, if the longest waits for what it shares do not rest on the rule that no job
+    /// is blocked while jobs of higher priority are pending, suspended or not.
+    fn rest(&self, cluster: &Cluster, task: usize) -> Rest {
+        let rest = self.rests.get(task).copied().unwrap_or_default();
+        let uses_engine = |engine: &&Engine| engine.users.iter().any(|user| user.task == task);
+        let serves = |user: &User| self.servers.iter().any(|server| server.task == Some(user.task));
+        let is_ours =
+            |user: &User| user.task < cluster.tasks().len() || !self.abroad.iter().any(|one| one.task == user.task);
+        let is_plain = |engine: &Engine| {
+            let is_counted = engine.order == Order::Fifo || engine.order == Order::Priority && engine.users.len() <= 2;
+            let is_one = !engine.is_group && engine.rivals.is_none() && engine.alternative.is_none();
+            is_counted && is_one && engine.users.iter().all(|user| is_ours(user) && !serves(user))
+        };
+        let mut engines = self.engines.iter().filter(uses_engine);
+        let has_token = self.pools.iter().any(|pool| pool.sections.iter().any(|one| one.task == task));
+        // Where clusters share tokens, each job may donate.
+        let donates = self.pools.iter().any(|pool| matches!(pool.protocol, Protocol::CkOmlp { .. }));
+        let calls = self.servers.iter().any(|server| server.callers.iter().any(|caller| caller.task == task));
+        let is_plain = !donates && !has_token && !calls && engines.all(is_plain) && !self.covering.contains(&task);
+        if is_plain { rest } else { Rest::default() }
     }
 
     /// Whether jobs of users of engines whose device decides are pending for no longer than the windows that were counted.

@@ -12,7 +12,7 @@
 //! 3. **The analysis is of the kernel's own rules.** Priority points come from `fusee_sched`, and ties count against the task,
 //!    because the kernel decides them by lateness.
 //! 4. **Each cluster alone.** Nothing here sees two clusters. Suspension counts as execution: the tests see no locks, only
-//!    execution times that are longer by the waits of jobs.
+//!    execution times that are longer by the waits of jobs. Two tests are the exception, `suspension` and `windows`.
 //!
 //! - [`task`]: tasks and clusters.
 //! - [`utilisation`]: sums of e / p, and the tests that need nothing else.
@@ -39,6 +39,7 @@ pub mod overheads;
 pub mod pi_blocking;
 pub mod report;
 pub mod servers;
+mod suspension;
 pub mod task;
 pub mod uniprocessor;
 pub mod utilisation;

@@ -141,6 +141,26 @@ pub struct Abroad {
     pub cpus: u32,
 }
 
+/// What is known of the suspensions of a task's jobs besides their lengths.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Rest {
+    /// All that a job waits for is declared.
+    pub is_counted: bool,
+    /// Others may rely on its declarations: no job is suspended for longer, or computes for longer than its budget, and the task has
+    /// one life.
+    pub keeps_word: bool,
+    /// No job waits for another thread, and no thread waits for the task: nobody else ever runs on its budget, nor it on another's.
+    pub is_alone: bool,
+}
+
+impl Rest {
+    /// Whether each job is suspended no longer than declared, whoever it is.
+    #[must_use]
+    pub fn is_kept(&self) -> bool {
+        self.is_counted && self.keeps_word
+    }
+}
+
 /// All that tasks of one cluster share.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Locks {
@@ -156,6 +176,8 @@ pub struct Locks {
     pub servers: Vec<Server>,
     /// The longest time that a job of each of the cluster's tasks suspends itself, operations apart; tasks without an entry do not.
     pub suspends: Vec<Nanoseconds>,
+    /// The knowledge of the suspensions of each of the cluster's tasks; of tasks without an entry there is none.
+    pub rests: Vec<Rest>,
     /// Tasks that may have the priority of others while they call a server: tasks whose signals others wait for.
     pub signallers: Vec<usize>,
 }

@@ -10,6 +10,7 @@
 //! | global EDF and FL | compliant-vector analysis with lateness of at most zero; response times by interference |
 //! | global fixed priorities | response times by interference, with limited carry-in |
 //! | engines alone | the execution of others in a window |
+//! | one CPU, with suspension | response times, with the suspension of others as jitter of their releases |
 //!
 //! With engines and blocking all of these are sufficient only.
 
@@ -20,7 +21,9 @@ use num_traits::{Signed, ToPrimitive, Zero};
 use crate::compliant::{self, Compliant};
 use crate::devi::{self, DoesNotApply};
 use crate::interference;
+use crate::locks::Rest;
 use crate::overheads::{Infeasible, Locking, Overheads, inflate_each};
+use crate::suspension;
 use crate::task::{Cluster, Task};
 use crate::uniprocessor::{self, Response, Unanswered};
 use crate::utilisation::{self, Utilisations};
@@ -56,6 +59,8 @@ pub enum Test {
     Devi,
     /// All that others execute in a window.
     Windows,
+    /// The execution of others, with their suspension as jitter.
+    Jitter,
     /// Compliant-vector analysis as printed.
     Printed,
     /// Compliant-vector analysis, with the earliest priority point moved to zero.
@@ -79,6 +84,7 @@ impl Test {
             Test::LimitedCarryIn => "Guan et al.",
             Test::Devi => "Devi-Anderson",
             Test::Windows => "windows",
+            Test::Jitter => "suspension as jitter",
             Test::Printed => "CVA",
             Test::Tightest => "CVA, shifted",
         }
@@ -294,10 +300,19 @@ impl Report {
 /// # Errors
 /// [`Infeasible::OnlyInterrupts`].
 pub fn analyse(cluster: &Cluster, overheads: &Overheads, locking: &[Locking]) -> Result<Report, Infeasible> {
-    analyse_waiting(cluster, overheads, locking, false)
+    analyse_waiting(cluster, overheads, locking, Aware::default())
 }
 
-/// The report; `for_windows`: the number of holds that a request waits for was counted for any jobs that execute meanwhile.
+/// What tests need that do not count suspension as execution.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Aware<'a> {
+    /// The number of holds that each request waits for was counted for any jobs that execute meanwhile.
+    pub are_for_windows: bool,
+    /// What is known of the suspensions of each task; of tasks without an entry there is nothing.
+    pub rests: &'a [Rest],
+}
+
+/// The report, also by tests that do not count suspension as execution.
 ///
 /// # Errors
 /// [`Infeasible::OnlyInterrupts`].
@@ -305,7 +320,7 @@ pub(crate) fn analyse_waiting(
     cluster: &Cluster,
     overheads: &Overheads,
     locking: &[Locking],
-    for_windows: bool,
+    aware: Aware<'_>,
 ) -> Result<Report, Infeasible> {
     let (inflated, infeasible) = match (*overheads == Overheads::default(), locking) {
         (true, []) if cluster.above().is_empty() => (cluster.clone(), Vec::new()),
@@ -327,11 +342,18 @@ pub(crate) fn analyse_waiting(
         study.doubt(&mut tasks);
     }
     study.literature(&mut tasks);
-    if for_windows && infeasible.is_empty() {
+    let is_suspended = locking.iter().any(|one| one.operations + one.blocking > Nanoseconds::ZERO);
+    let has_jitter = is_suspended && cluster.cpus() == 1 && cluster.above().is_empty() && !own_cpus;
+    if has_jitter && aware.rests.iter().any(|rest| rest.is_counted) || aware.are_for_windows {
         let nothing = |one: &Locking| Locking { requests: one.requests, ..Locking::default() };
         let locking: Vec<Locking> = locking.iter().map(nothing).collect();
-        let (executing, _) = inflate_each(cluster, overheads, &locking)?;
-        study.windows(&executing, &mut tasks);
+        let (executing, too_long) = inflate_each(cluster, overheads, &locking)?;
+        if has_jitter && too_long.is_empty() {
+            study.jitter(&executing, aware.rests, &mut tasks);
+        }
+        if aware.are_for_windows && infeasible.is_empty() {
+            study.windows(&executing, &mut tasks);
+        }
     }
     for task in infeasible.iter().filter_map(Infeasible::task) {
         tasks[task].hard = Hard::NotProved(Reason::TooLong);
@@ -523,21 +545,51 @@ impl Study<'_> {
             self.tests.push((Test::Windows, Verdict::Silent));
             return;
         };
-        for (index, (report, response)) in reports.iter_mut().zip(responses).enumerate() {
-            let response = whole(response);
-            if report.bound.as_ref().is_none_or(|bound| response < bound.response) {
-                let others = &response - whole(self.cluster.tasks()[index].execution);
-                let largest = (0..executing.tasks().len()).filter(|other| *other != index);
-                let largest = largest.max_by_key(|other| executing.tasks()[*other].execution);
-                let others = largest.map(|largest| (Term::Interference { largest }, others));
-                let term = self.dominating(index, others.as_slice());
-                let found = self.task(index, Some((response, Test::Windows, term)), Reason::BoundTooLate);
-                (report.bound, report.hard) = (found.bound, found.hard);
-            }
+        for (index, (report, longest)) in reports.iter_mut().zip(responses).enumerate() {
+            let interference = longest.saturating_sub(self.cluster.tasks()[index].execution);
+            let largest = (0..executing.tasks().len()).filter(|other| *other != index);
+            let largest = largest.max_by_key(|other| executing.tasks()[*other].execution);
+            self.improve(index, &Response { longest, interference, largest }, Test::Windows, report);
         }
         let proved = reports.iter().all(|report| report.hard == Hard::Proved);
         self.tests.push((Test::Windows, Verdict::proved_if(proved, Verdict::Bounded)));
-        // More than CPUs can do is too much only if waiting is execution.
+        self.no_overload();
+    }
+
+    /// For each task the smaller of its bound, if there is one, and the bound with the suspension of others as jitter.
+    fn jitter(&mut self, executing: &Cluster, rests: &[Rest], reports: &mut [TaskReport]) {
+        let enforced = |report: &TaskReport| {
+            let response = report.bound.as_ref()?.response.ceil().to_integer();
+            response.to_u64().map(Nanoseconds)
+        };
+        let enforced: Vec<Option<Nanoseconds>> = reports.iter().map(enforced).collect();
+        let responses = suspension::responses(executing, self.cluster, rests, &enforced);
+        for (index, (report, response)) in reports.iter_mut().zip(&responses).enumerate() {
+            if let Some(response) = response {
+                self.improve(index, response, Test::Jitter, report);
+            }
+        }
+        let verdict = match () {
+            () if reports.iter().all(|report| report.hard == Hard::Proved) => Verdict::Proved,
+            () if reports.iter().all(|report| report.bound.is_some()) => Verdict::Bounded,
+            () => Verdict::Silent,
+        };
+        self.tests.push((Test::Jitter, verdict));
+        if verdict != Verdict::Silent {
+            self.no_overload();
+        }
+    }
+
+    /// Gives a task the bound of `test`, if that is smaller.
+    fn improve(&self, index: usize, response: &Response, test: Test, report: &mut TaskReport) {
+        if report.bound.as_ref().is_none_or(|bound| whole(response.longest) < bound.response) {
+            let found = self.task(index, Some(self.exact(index, response, test)), Reason::BoundTooLate);
+            (report.bound, report.hard) = (found.bound, found.hard);
+        }
+    }
+
+    /// All tasks have bounds by a test for which waiting is no execution: more than CPUs can do is too much only if it is.
+    fn no_overload(&mut self) {
         for (test, verdict) in &mut self.tests {
             if *verdict == Verdict::Overload {
                 *verdict = if *test == Test::Utilisation { Verdict::Silent } else { Verdict::DoesNotApply };

@@ -34,7 +34,7 @@ pub enum Unanswered {
 }
 
 /// The longest response time of a task, and its parts.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Response {
     /// The time from release to completion.
     pub longest: Nanoseconds,

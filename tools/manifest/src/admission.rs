@@ -4,7 +4,7 @@ use fusee_abi::image::{self, advice, class, kind, order};
 use fusee_sched::key::PolicyName;
 use fusee_sched::time::Nanoseconds;
 use fusee_sched_analysis::blocking::{
-    self, Abroad, Alternative, Blocked, Engine, Locks, On, Order, Pool, Protocol, Section, Unbounded, User,
+    self, Abroad, Alternative, Blocked, Engine, Locks, On, Order, Pool, Protocol, Rest, Section, Unbounded, User,
 };
 use fusee_sched_analysis::overheads::Infeasible;
 use fusee_sched_analysis::report::{Bound, Term};
@@ -184,9 +184,27 @@ impl Study {
         };
         self.unenforced = self.members.iter().map(unenforced).collect();
         self.kept_waiting = self.members.iter().map(|task| waiting.kept_waiting(*task)).collect();
+        // With budgets that are taken in advance a chunk may execute before its release.
+        if !self.reservations.iter().any(comes_early) {
+            self.locks.rests = (0..self.members.len()).map(|at| self.rest(at, waiting)).collect();
+        }
         assumed.sort_unstable();
         assumed.dedup();
         self.assumed = assumed;
+    }
+
+    /// What is known of the suspensions of the task with this index among the cluster's.
+    fn rest(&self, at: usize, waiting: &Waiting<'_>) -> Rest {
+        let task = self.members[at];
+        // Nodes of graphs wait for frames, a supervisor for others to begin; a further life begins in the middle of a job.
+        let is_special = waiting.is_node(task) || waiting.has_to_do_with_lives(task);
+        let is_alone = !is_special && waiting.is_alone(task);
+        let is_enforced = self.unenforced[at].is_none() && self.kept_waiting[at].is_none();
+        Rest {
+            is_counted: !is_special && self.uncounted[at].is_empty(),
+            keeps_word: is_enforced && waiting.keeps_word(task, is_alone),
+            is_alone,
+        }
     }
 
     /// Adds an engine, or those of a group, if tasks of this cluster use it, or servers for them; or if another task uses it with a
@@ -314,8 +332,6 @@ impl Study {
     /// The reason why there are no bounds.
     pub fn analyse(&self, overheads: &Overheads) -> Result<(Report, Vec<Blocked>), Unbounded> {
         let (mut report, blocked) = blocking::analyse(&self.cluster, overheads, &self.locks)?;
-        let comes_early =
-            |one: &image::Reservation| one.early_release != 0 || one.overrun == image::overrun::EARLY_RELEASE;
         for (at, task) in report.tasks.iter_mut().enumerate() {
             let mut others = self.reservations.iter().enumerate().filter(|(other, _)| *other != at);
             // Budgets that others take in advance come before this job as long as its key is later: until its deadline.
@@ -451,6 +467,11 @@ impl Study {
         let users = &self.locks.engines[engine].users;
         self.locks.abroad.iter().any(|abroad| users.iter().any(|user| user.task == abroad.task))
     }
+}
+
+/// Whether a task may take the budgets of its next jobs.
+fn comes_early(one: &image::Reservation) -> bool {
+    one.early_release != 0 || one.overrun == image::overrun::EARLY_RELEASE
 }
 
 /// Whether all waits of `task` are known, and its bound is not later than its deadline.

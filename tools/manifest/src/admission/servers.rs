@@ -403,6 +403,36 @@ impl<'a> Waiting<'a> {
         handles.any(|one| one.object as usize == notification && self.system.is_completion(one))
     }
 
+    //--- Suspensions
+
+    /// Whether `task` is a node of a graph.
+    pub(super) fn is_node(&self, task: usize) -> bool {
+        self.system.graphs.iter().any(|graph| graph.nodes.iter().any(|(node, _)| *node == task))
+    }
+
+    /// Whether `task` gives others further lives, or may have some.
+    pub(super) fn has_to_do_with_lives(&self, task: usize) -> bool {
+        let is_watched = self.system.policies.iter().any(|policy| usize::from(policy.task) == task);
+        self.system.supervisor == Some(task) || is_watched
+    }
+
+    /// Whether `task` waits for no other thread, and no thread for it.
+    pub(super) fn is_alone(&self, task: usize) -> bool {
+        let kinds = [kind::ENDPOINT, kind::NOTIFICATION, kind::ENGINE, kind::POOL];
+        let holds = |one: &image::Handle| one.task as usize == task && kinds.contains(&one.kind);
+        let serves = |at: usize| self.server(at) == task;
+        let drives = self.system.devices.iter().any(|device| device.driver == task);
+        let is_waited_for = (0..self.system.endpoints.len()).any(serves) || self.signallers().contains(&task) || drives;
+        !is_waited_for && !self.system.handles.iter().any(holds)
+    }
+
+    /// Whether others may rely on the declarations of `task`. A script whose steps are within them does nothing else; but the length
+    /// of a wait for others is no part of it.
+    pub(super) fn keeps_word(&self, task: usize, is_alone: bool) -> bool {
+        let is_plain = is_alone && self.is_scripted(task);
+        self.system.keeps_word[task] || is_plain
+    }
+
     //--- For the analysis
 
     /// The servers that tasks of the cluster called `index` use, with their callers, and the names of the servers. `number`: tasks

@@ -40,7 +40,10 @@ const SYSTEMS: [(Family, Campaign); 8] = [
     (Family::Across, blocked("blocking-across", Asked::ACROSS, [100, 600], |draws| of(Family::Across, draws))),
     (Family::Devices, blocked("blocking-devices", Asked::DEVICES, [100, 600], |draws| of(Family::Devices, draws))),
     (Family::Waiting, blocked("blocking-waiting", Asked::WAITING, [100, 600], |draws| of(Family::Waiting, draws))),
-    (Family::Sleeping, blocked("blocking-sleeping", Asked::SLEEPING, [500, 6_000], |draws| of(Family::Sleeping, draws))),
+    (
+        Family::Sleeping,
+        blocked("blocking-sleeping", Asked::SLEEPING, [500, 6_000], |draws| of(Family::Sleeping, draws)),
+    ),
     (Family::Shared, blocked("blocking-shared", Asked::SHARED, [200, 1_200], |draws| of(Family::Shared, draws))),
     (Family::Spatial, blocked("blocking-spatial", Asked::SPATIAL, [160, 1_000], |draws| of(Family::Spatial, draws))),
     (Family::Keyed, blocked("blocking-keyed", Asked::KEYED, [160, 1_000], |draws| of(Family::Keyed, draws))),
@@ -519,6 +522,35 @@ mod tests {
         let report = blocking::blocking(Family::Waiting, Draws::new(7, 300), &counted);
         assert!(report.violations.is_empty() && report.failures.is_empty(), "{report}");
         assert!(found.load(Ordering::Relaxed) > 150, "{found:?}");
+    }
+
+    /// The bounds of jobs that sleep for long.
+    #[test]
+    fn bounds_with_suspension_as_jitter_hold_and_are_those_of_many_tasks() {
+        let found = AtomicU64::new(0);
+        let counted = |manifest: &Manifest| {
+            for index in 0..manifest.system.clusters.len() {
+                let study = admission::Study::new(&manifest.system, index).unwrap();
+                let Ok((report, _)) = study.analyse(&Overheads::default()) else { continue };
+                let jitter = |task: &&TaskReport| task.bound.as_ref().is_some_and(|bound| bound.test == Test::Jitter);
+                found.fetch_add(report.tasks.iter().filter(jitter).count() as u64, Ordering::Relaxed);
+            }
+            claims(manifest)
+        };
+        let report = blocking::blocking(Family::Sleeping, Draws::new(7, 600), &counted);
+        assert!(report.violations.is_empty() && report.failures.is_empty(), "{report}");
+        let [.., response, _] = report.ratios();
+        assert!(found.load(Ordering::Relaxed) > 600 && response > 0.95, "{found:?} {report}");
+        // As if no job slept; as if no lock was held for long.
+        let awake = |manifest: &Manifest| claims_of(manifest, |locks| locks.suspends.clear());
+        let no_holds = |manifest: &Manifest| {
+            claims_of(manifest, |locks| locks.engines.iter_mut().for_each(|engine| engine.users.clear()))
+        };
+        let all: [blocking::Claims<'_>; 2] = [&awake, &no_holds];
+        let found = all.map(|too_good| {
+            blocking::blocking(Family::Sleeping, Draws::new(7, 600).until_wrong(), too_good).violations.len()
+        });
+        assert!(found.iter().all(|found| *found > 0), "{found:?}");
     }
 
     #[test]

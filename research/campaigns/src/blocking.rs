@@ -234,7 +234,7 @@ impl Watch {
                 task.pending = Some(Key::real_time(task.point.of_job(Instant(release)), task.tie));
                 (task.blocked, task.otherwise, task.held) = ([0; 4], 0, 0);
                 // It begins where the job before ended, if that was late; else it has to be switched to.
-                task.waits = Some(2);
+                task.waits = (task.state != State::Scheduled).then_some(2);
             }
             Event::Complete => {
                 task.pending = None;

@@ -4,7 +4,8 @@
 //!
 //! 1. A system depends on the seed and its number only.
 //! 2. Jobs compute and sleep for exactly as long as their tasks declare, in pieces.
-//! 3. A cluster may be wanted for more than its time if sleep counts as execution, and for less than that if it does not.
+//! 3. No two jobs of a cluster have the same priority point: periods are drawn to the nanosecond.
+//! 4. A cluster may be wanted for more than its time if sleep counts as execution, and for less than that if it does not.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -74,7 +75,7 @@ fn tasks(source: &mut Source, text: &mut String, cluster: usize, shared: &mut Sh
         let computes = wanted.saturating_sub(uses.cpu()).max(MICROSECOND);
         let (lends, blocking) = waits.get(&name).copied().unwrap_or((4 * uses.cpu(), 0));
         let computed = computes + uses.cpu();
-        let budget = (computed + lends).max(limits::BUDGET_MIN);
+        let budget = (computed + lends + MICROSECOND).max(limits::BUDGET_MIN);
         let period = period.max(2 * (budget + blocking + uses.operations()));
         let room = period - budget - blocking - uses.operations();
         let sleeps = if source.draw(0, 3) > 0 { source.draw(0, room * part / 10) } else { 0 };
@@ -89,7 +90,7 @@ fn tasks(source: &mut Source, text: &mut String, cluster: usize, shared: &mut Sh
             "\n[tasks.{name}]\ncluster = \"c{cluster}\"\nscript = [{script}]\nperiod = \"{period}ns\"\ndeadline = \
              \"{deadline}ns\"\nbudget = \"{budget}ns\"\nwcet = \"{computed}ns\"\nphase = \"{phase}ns\"\npriority = {}\nbacklog = \
              255\nsuspends = \"{sleeps}ns\"\ntrusted = {is_trusted}\n",
-            source.draw(1, 4),
+            8 * source.draw(0, 3) + index + 1,
         );
         uses.write(text, shared);
     }

@@ -1,10 +1,13 @@
 //! Bounds on jobs that suspend themselves, on one CPU: published values, acceptance, and schedules in unit steps that no bound may be
 //! earlier than. Analyses that the literature has refuted are refuted by the same schedules.
 
+use std::collections::VecDeque;
+
+use fusee_sched::account::{Account, GRAIN};
 use fusee_sched::key::{Policy, PolicyName};
 use fusee_sched::time::{Instant, Nanoseconds};
 use fusee_sched_analysis::blocking::{self, Locks, Rest};
-use fusee_sched_analysis::report::{Hard, Test, Verdict};
+use fusee_sched_analysis::report::{Hard, TaskReport, Test, Verdict};
 use fusee_sched_analysis::{Cluster, Overheads, Report, Task};
 use num_traits::ToPrimitive;
 
@@ -31,7 +34,7 @@ fn report(policy: PolicyName, tasks: &[Sleeper], rest: Rest) -> Report {
 }
 
 fn responses(report: &Report) -> Vec<Option<u64>> {
-    let response = |one: &fusee_sched_analysis::report::TaskReport| one.bound.as_ref()?.response.to_integer().to_u64();
+    let response = |one: &TaskReport| one.bound.as_ref()?.response.to_integer().to_u64();
     report.tasks.iter().map(response).collect()
 }
 
@@ -244,20 +247,54 @@ fn small_set(numbers: &mut Numbers, are_implicit: bool) -> Vec<Sleeper> {
 /// Claims of an analysis on a set in the order of deadlines, under DM or EDF: the response time of each task.
 type Analysis<'a> = &'a dyn Fn(PolicyName, &[Sleeper]) -> Vec<Option<u64>>;
 
+/// A set, the claims on its response times, and longer ones of a schedule.
+type Refuted = (Vec<Sleeper>, Vec<Option<u64>>, Vec<u64>);
+
 /// The results of a search.
-#[derive(Default)]
 struct Found {
     systems: u32,
     tasks: u32,
-    refuted: Option<(Vec<Sleeper>, Vec<Option<u64>>, Vec<u64>)>,
+    refuted: Option<Refuted>,
     tightest: (u64, u64),
     reached: u32,
+}
+
+impl Default for Found {
+    fn default() -> Found {
+        Found { systems: 0, tasks: 0, refuted: None, tightest: (0, 1), reached: 0 }
+    }
+}
+
+impl Found {
+    /// Compares the claims on a set with the longest response times of its schedules.
+    fn judge(&mut self, tasks: &[Sleeper], claims: &[Option<u64>], most: &[u64]) {
+        for (claim, seen) in claims.iter().zip(most) {
+            let Some(claim) = claim else { continue };
+            self.reached += u32::from(seen == claim);
+            if seen > claim {
+                self.refuted = Some((tasks.to_vec(), claims.to_vec(), most.to_vec()));
+            } else if seen * self.tightest.1 > self.tightest.0 * claim {
+                self.tightest = (*seen, *claim);
+            }
+        }
+    }
+}
+
+impl std::fmt::Display for Found {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Found { systems, tasks, refuted, tightest: (seen, bound), reached } = self;
+        write!(f, "{systems} sets, {tasks} tasks with a bound, {reached} bounds reached, tightest {seen} of {bound}")?;
+        match refuted {
+            Some((tasks, claims, seen)) => write!(f, "; refuted by {tasks:?}: {seen:?}, not {claims:?}"),
+            None => Ok(()),
+        }
+    }
 }
 
 /// Looks for a schedule of one of `systems` random sets in which a job takes longer than claimed.
 fn search(policy: PolicyName, systems: u32, are_implicit: bool, analysis: Analysis<'_>) -> Found {
     let mut numbers = Numbers(policy as u64 + 11);
-    let mut found = Found { tightest: (0, 1), ..Found::default() };
+    let mut found = Found::default();
     while found.systems < systems && found.refuted.is_none() {
         let tasks = small_set(&mut numbers, are_implicit);
         let claims = analysis(policy, &tasks);
@@ -274,15 +311,7 @@ fn search(policy: PolicyName, systems: u32, are_implicit: bool, analysis: Analys
             let seen = play(&cluster, &jobs, loses_ties);
             most = most.iter().zip(&seen).map(|(one, other)| *one.max(other)).collect();
         }
-        for (claim, seen) in claims.iter().zip(&most) {
-            let Some(claim) = claim else { continue };
-            found.reached += u32::from(seen == claim);
-            if seen > claim {
-                found.refuted = Some((tasks.clone(), claims.clone(), most.clone()));
-            } else if seen * found.tightest.1 > found.tightest.0 * claim {
-                found.tightest = (*seen, *claim);
-            }
-        }
+        found.judge(&tasks, &claims, &most);
     }
     found
 }
@@ -303,18 +332,270 @@ fn no_schedule_is_later_than_its_bound() {
     for policy in [PolicyName::Dm, PolicyName::Edf] {
         for rest in [KEPT, FREE] {
             let found = search(policy, 4_000, false, &ours(rest));
-            println!(
-                "{}: {} sets, {} tasks with bounds by jitter, {} of them reached, tightest {} of {}",
-                policy.name(),
-                found.systems,
-                found.tasks,
-                found.reached,
-                found.tightest.0,
-                found.tightest.1
-            );
-            assert!(found.refuted.is_none(), "{}: {:?}", policy.name(), found.refuted);
-            assert!(found.reached > 100);
+            println!("{}: {found}", policy.name());
+            assert!(found.refuted.is_none() && found.reached > 500, "{found}");
         }
+    }
+}
+
+//--- Attackers
+
+/// A unit of time of schedules with accounts: refills that are a unit apart are not joined.
+const UNIT: u64 = 2 * GRAIN.0;
+
+/// A task that computes and sleeps as it likes, on a budget that is enforced as the kernel does it.
+struct Attacker {
+    account: Account,
+    /// Releases: of the present key, of the next job, and of those that queue.
+    key: u64,
+    next: u64,
+    queue: VecDeque<u64>,
+    is_between_jobs: bool,
+    /// The instants at which it is awake, and has budget.
+    awake: u64,
+    refilled: u64,
+    /// How long it has been suspended in this job, as far as it counts; and since when it sleeps.
+    suspended: u64,
+    since: Option<u64>,
+    /// How long it computes before it does something else.
+    computes: u64,
+    /// Its first acts: for how long it computes, and sleeps then; without a sleep the job ends.
+    plan: VecDeque<(u64, u64)>,
+}
+
+impl Attacker {
+    fn new((execution, _, period, _): Sleeper, phase: u64) -> Attacker {
+        Attacker {
+            account: Account::new(Nanoseconds(execution * UNIT), Nanoseconds(period * UNIT)),
+            key: 0,
+            next: phase,
+            queue: VecDeque::new(),
+            is_between_jobs: true,
+            awake: 0,
+            refilled: 0,
+            suspended: 0,
+            since: None,
+            computes: 0,
+            plan: VecDeque::new(),
+        }
+    }
+
+    /// What comes due at `now`: releases, refills, the end of a sleep.
+    fn come(&mut self, numbers: &mut Numbers, (execution, suspension, period, _): Sleeper, now: u64) {
+        if self.next <= now {
+            self.queue.push_back(self.next);
+            let is_late = self.plan.is_empty() && numbers.between(0, 15) == 0;
+            self.next += period + u64::from(is_late);
+        }
+        if self.is_between_jobs
+            && let Some(release) = self.queue.pop_front()
+        {
+            self.is_between_jobs = false;
+            if self.account.release.0 < release * UNIT {
+                self.account.resume(Instant(release * UNIT));
+                self.suspended = 0;
+            }
+            self.key = release.max(self.account.release.0 / UNIT);
+            self.since = None;
+            self.computes = self.piece(numbers, execution);
+            if self.account.is_dry() {
+                self.refilled = self.account.next_refill(Instant(now * UNIT)).0 / UNIT;
+            }
+        }
+        if self.account.is_dry() && self.refilled <= now {
+            self.account.resume(Instant(now * UNIT));
+            self.key = now;
+        }
+        if self.awake <= now
+            && let Some(since) = self.since.take()
+        {
+            let excess = if suspension > 0 { self.suspended.saturating_sub(suspension) } else { now - since };
+            if excess > 0 && !self.account.is_dry() {
+                self.account.resume(Instant(now * UNIT));
+                self.key = now;
+            }
+            self.suspended = self.suspended.min(suspension);
+        }
+    }
+
+    /// A time of computing, often a mere unit.
+    fn piece(&self, numbers: &mut Numbers, most: u64) -> u64 {
+        match self.plan.front() {
+            Some((computes, _)) => *computes,
+            None if numbers.between(0, 1) == 0 => 1,
+            None => numbers.between(1, most),
+        }
+    }
+
+    fn is_ready(&self, now: u64) -> bool {
+        !self.is_between_jobs && self.awake <= now && !self.account.is_dry()
+    }
+
+    /// It executes for a unit that begins at `now`, and does something else at its end.
+    fn execute(&mut self, numbers: &mut Numbers, (execution, suspension, period, _): Sleeper, now: u64) {
+        self.account.charge(Nanoseconds(UNIT));
+        if self.account.is_dry() {
+            self.refilled = self.account.next_refill(Instant((now + 1) * UNIT)).0 / UNIT;
+        }
+        self.computes -= 1;
+        if self.computes > 0 {
+            return;
+        }
+        let sleep = match (self.plan.pop_front(), numbers.between(0, 5)) {
+            (Some((_, sleep)), _) => sleep,
+            (None, 0) => 0,
+            (None, 1) => numbers.between(1, 2),
+            (None, 2) => suspension.max(1),
+            (None, 3) => suspension + 1,
+            (None, _) => numbers.between(1, period),
+        };
+        self.computes = self.piece(numbers, execution);
+        if sleep == 0 {
+            self.is_between_jobs = true;
+            return;
+        }
+        (self.awake, self.since) = (now + 1 + sleep, Some(now + 1));
+    }
+}
+
+/// The end of schedules with attackers.
+const END: u64 = 160;
+
+/// The longest response times of tasks that keep their declarations, which have `kept`, beside attackers; theirs are zero.
+fn play_beside(
+    numbers: &mut Numbers,
+    (cluster, set): (&Cluster, &[Sleeper]),
+    (mut attackers, kept): (Vec<Option<Attacker>>, Vec<Vec<Job>>),
+    loses_ties: usize,
+) -> Vec<u64> {
+    let tasks = cluster.tasks();
+    let point = |task: usize, release: u64| {
+        cluster.policy().priority_point(&tasks[task].parameters(1)).of_job(Instant(release))
+    };
+    let count = set.len();
+    // Of the others: the job, the piece, what is left of it, when it is awake, and how long it was suspended.
+    let mut at: Vec<(usize, usize, u64, u64, u64)> =
+        kept.iter().map(|jobs| (0, 0, jobs.first().map_or(0, |job| job.pieces[0].0), 0, 0)).collect();
+    let mut worst = vec![0; count];
+    for now in 0..END {
+        let mut ready = Vec::new();
+        // Those that sleep in a job, with budget: key, task.
+        let mut sleep = Vec::new();
+        for task in 0..count {
+            // A job that sleeps at its end is complete when it is awake.
+            let (job, piece, left, awake, suspended) = &mut at[task];
+            if *left == 0 && *awake <= now && *job < kept[task].len() {
+                (*job, *piece, *suspended) = (*job + 1, 0, 0);
+                *left = kept[task].get(*job).map_or(0, |job| job.pieces[0].0);
+            }
+            let key = |release: u64| (point(task, release), task == loses_ties, task);
+            if let Some(one) = &mut attackers[task] {
+                one.come(numbers, set[task], now);
+                if one.is_ready(now) {
+                    ready.push(key(one.key));
+                } else if one.since.is_some() && !one.account.is_dry() && set[task].1 > 0 {
+                    sleep.push(key(one.key));
+                }
+            } else if let Some(job) = kept[task].get(at[task].0).filter(|job| job.release <= now) {
+                if at[task].3 <= now { &mut ready } else { &mut sleep }.push(key(job.release));
+            }
+        }
+        let runs = ready.into_iter().min();
+        // Time counts for those that sleep unless an earlier key executes, or is suspended by its allowance.
+        sleep.sort_unstable();
+        for key in sleep {
+            if runs.is_some_and(|first| first < key) {
+                break;
+            }
+            let suspended = match &mut attackers[key.2] {
+                Some(one) => &mut one.suspended,
+                None => &mut at[key.2].4,
+            };
+            *suspended += 1;
+            if *suspended <= set[key.2].1 {
+                break;
+            }
+        }
+        let Some((.., task)) = runs else { continue };
+        if let Some(one) = &mut attackers[task] {
+            one.execute(numbers, set[task], now);
+            continue;
+        }
+        let (job, piece, left, awake, _) = &mut at[task];
+        *left -= 1;
+        if *left > 0 {
+            continue;
+        }
+        let own = &kept[task][*job];
+        *awake = now + 1 + own.pieces[*piece].1;
+        if *piece + 1 < own.pieces.len() {
+            *piece += 1;
+            *left = own.pieces[*piece].0;
+        } else {
+            worst[task] = worst[task].max(*awake - own.release);
+        }
+    }
+    worst
+}
+
+/// The bounds by jitter of tasks that keep their declarations, if the analysis knows this much of the attackers among them.
+fn claims_beside(cluster: &Cluster, tasks: &[Sleeper], attacks: &[bool], known: Rest) -> Vec<Option<u64>> {
+    let suspends = tasks.iter().map(|task| Nanoseconds(task.1)).collect();
+    let rests = attacks.iter().map(|attacks| if *attacks { known } else { KEPT }).collect();
+    let locks = Locks { suspends, rests, ..Locks::default() };
+    let report = blocking::analyse(cluster, &Overheads::default(), &locks).unwrap().0;
+    let by_jitter = |task: &TaskReport| task.bound.as_ref().is_some_and(|bound| bound.test == Test::Jitter);
+    let claim = |task: usize| responses(&report)[task].filter(|_| !attacks[task] && by_jitter(&report.tasks[task]));
+    (0..tasks.len()).map(claim).collect()
+}
+
+#[test]
+fn no_attacker_makes_a_job_later_than_its_bound() {
+    for policy in [PolicyName::Dm, PolicyName::Edf] {
+        let mut numbers = Numbers(policy as u64 + 23);
+        let mut found = Found::default();
+        while found.systems < 6_000 && found.refuted.is_none() {
+            let tasks = small_set(&mut numbers, found.systems.is_multiple_of(2));
+            let attacks: Vec<bool> = tasks.iter().map(|_| numbers.between(0, 1) == 0).collect();
+            let cluster = cluster(policy, &tasks);
+            let claims = claims_beside(&cluster, &tasks, &attacks, FREE);
+            if claims.iter().all(Option::is_none) || !attacks.contains(&true) {
+                continue;
+            }
+            found.systems += 1;
+            found.tasks += claims.iter().flatten().count() as u32;
+            let mut most = vec![0; tasks.len()];
+            for _ in 0..20 {
+                let loses_ties = numbers.between(0, tasks.len() as u64 - 1) as usize;
+                let each = || tasks.iter().zip(&attacks);
+                let attackers =
+                    each().map(|(task, attacks)| attacks.then(|| Attacker::new(*task, task.2 / 2))).collect();
+                let kept =
+                    each().map(|(task, attacks)| if *attacks { Vec::new() } else { jobs(&mut numbers, *task, END) });
+                let players = (attackers, kept.collect());
+                let seen = play_beside(&mut numbers, (&cluster, &tasks), players, loses_ties);
+                most = most.iter().zip(&seen).map(|(one, other)| *one.max(other)).collect();
+            }
+            found.judge(&tasks, &claims, &most);
+        }
+        println!("beside attackers, {}: {found}", policy.name());
+        assert!(found.refuted.is_none() && found.reached > 500, "{found}");
+    }
+}
+
+/// While a job with an earlier key sleeps, the kernel lets the attacker sleep, too: longer than the attacker declares.
+#[test]
+fn attackers_that_are_relied_on_make_jobs_later_than_their_bounds() {
+    let tasks = [(1, 6, 40, 8), (4, 1, 12, 12), (2, 0, 40, 40)];
+    for policy in [PolicyName::Dm, PolicyName::Edf] {
+        let cluster = cluster(policy, &tasks);
+        let plan = VecDeque::from([(1, 6), (3, 0), (4, 0)]);
+        let attacker = Attacker { plan, ..Attacker::new(tasks[1], 0) };
+        let job = |release, pieces| vec![Job { release, pieces }];
+        let kept = vec![job(0, vec![(1, 6)]), Vec::new(), job(8, vec![(2, 0)])];
+        let seen = play_beside(&mut Numbers(5), (&cluster, &tasks), (vec![None, Some(attacker), None], kept), 2);
+        let claim = |known| claims_beside(&cluster, &tasks, &[false, true, false], known)[2];
+        assert_eq!((claim(KEPT), seen[2], claim(FREE)), (Some(7), 9, Some(11)), "{}", policy.name());
     }
 }
 
@@ -364,7 +645,7 @@ fn analyses_that_the_literature_has_refuted_are_refuted_by_schedules() {
     ];
     for (what, policy, analysis) in refuted {
         let found = search(policy, 400_000, true, analysis);
-        println!("{what}: refuted by set {}: {:?}", found.systems, found.refuted);
+        println!("{what}: {found}");
         assert!(found.refuted.is_some(), "{what}");
     }
 }

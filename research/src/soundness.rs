@@ -524,23 +524,75 @@ mod tests {
         assert!(found.load(Ordering::Relaxed) > 150, "{found:?}");
     }
 
+    /// Tasks that admission proves in the clusters of random systems, all of them, with and without suspension as jitter; and the
+    /// bounds by jitter.
+    #[derive(Debug, Default)]
+    struct Proved {
+        tasks: AtomicU64,
+        with: AtomicU64,
+        without: AtomicU64,
+        fewer: AtomicU64,
+        bounds: AtomicU64,
+    }
+
+    impl Proved {
+        fn count(&self, manifest: &Manifest) {
+            let add = |sum: &AtomicU64, number: usize| sum.fetch_add(number as u64, Ordering::Relaxed);
+            for index in 0..manifest.system.clusters.len() {
+                let mut study = admission::Study::new(&manifest.system, index).unwrap();
+                let proved = |study: &admission::Study| -> Vec<bool> {
+                    let found = study.analyse(&Overheads::default());
+                    let is_proved =
+                        |task| found.as_ref().is_ok_and(|(report, blocked)| study.is_proved(task, report, blocked));
+                    (0..study.members.len()).map(is_proved).collect()
+                };
+                if let Ok((report, _)) = study.analyse(&Overheads::default()) {
+                    let jitter =
+                        |task: &&TaskReport| task.bound.as_ref().is_some_and(|bound| bound.test == Test::Jitter);
+                    add(&self.bounds, report.tasks.iter().filter(jitter).count());
+                }
+                let with = proved(&study);
+                study.locks.rests.clear();
+                let without = proved(&study);
+                let number = |proved: &[bool]| proved.iter().filter(|proved| **proved).count();
+                add(&self.tasks, with.len());
+                add(&self.with, number(&with));
+                add(&self.without, number(&without));
+                add(&self.fewer, with.iter().zip(&without).filter(|(with, without)| with < without).count());
+            }
+        }
+    }
+
+    /// No task loses its proof by the test with suspension as jitter, and many of those that sleep gain it.
+    #[test]
+    fn suspension_as_jitter_proves_more_tasks_and_none_fewer() {
+        for (family, more) in [(Family::Sleeping, 50), (Family::Waiting, 0), (Family::Within, 0), (Family::Calls, 0)] {
+            let proved = Proved::default();
+            let counted = |manifest: &Manifest| {
+                proved.count(manifest);
+                claims(manifest)
+            };
+            let report = blocking::blocking(family, Draws::new(9, 200), &counted);
+            println!("{family:?}: {proved:?}");
+            let number = |sum: &AtomicU64| sum.load(Ordering::Relaxed);
+            assert!(report.violations.is_empty() && report.failures.is_empty(), "{report}");
+            assert_eq!(number(&proved.fewer), 0);
+            assert!(number(&proved.with) >= number(&proved.without) + more, "{family:?}: {proved:?}");
+        }
+    }
+
     /// The bounds of jobs that sleep for long.
     #[test]
     fn bounds_with_suspension_as_jitter_hold_and_are_those_of_many_tasks() {
-        let found = AtomicU64::new(0);
+        let proved = Proved::default();
         let counted = |manifest: &Manifest| {
-            for index in 0..manifest.system.clusters.len() {
-                let study = admission::Study::new(&manifest.system, index).unwrap();
-                let Ok((report, _)) = study.analyse(&Overheads::default()) else { continue };
-                let jitter = |task: &&TaskReport| task.bound.as_ref().is_some_and(|bound| bound.test == Test::Jitter);
-                found.fetch_add(report.tasks.iter().filter(jitter).count() as u64, Ordering::Relaxed);
-            }
+            proved.count(manifest);
             claims(manifest)
         };
         let report = blocking::blocking(Family::Sleeping, Draws::new(7, 600), &counted);
         assert!(report.violations.is_empty() && report.failures.is_empty(), "{report}");
         let [.., response, _] = report.ratios();
-        assert!(found.load(Ordering::Relaxed) > 600 && response > 0.95, "{found:?} {report}");
+        assert!(proved.bounds.load(Ordering::Relaxed) > 600 && response > 0.95, "{proved:?} {report}");
         // As if no job slept; as if no lock was held for long.
         let awake = |manifest: &Manifest| claims_of(manifest, |locks| locks.suspends.clear());
         let no_holds = |manifest: &Manifest| {

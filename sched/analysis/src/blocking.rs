@@ -227,8 +227,7 @@ impl Blocked {
     #[must_use]
     pub fn locking(&self) -> Locking {
         let operations = if self.drawn > Nanoseconds::ZERO { Nanoseconds::ZERO } else { self.operations };
-        let operations = Nanoseconds(operations.0.saturating_add(self.suspends.0));
-        Locking { requests: self.requests, operations, blocking: self.blocking }
+        Locking { requests: self.requests, operations, suspends: self.suspends, blocking: self.blocking }
     }
 
     /// The longest time that a job may be suspended or kept waiting, by the declarations: the sum of all additions to its

@@ -70,6 +70,8 @@ pub struct Locking {
     pub requests: u32,
     /// The longest time that a job is suspended for its own operations of engines.
     pub operations: Nanoseconds,
+    /// The longest time that a job suspends itself otherwise.
+    pub suspends: Nanoseconds,
     /// The longest time that a job can be blocked in all, with critical sections as long as those of [`Overheads::section`].
     pub blocking: Nanoseconds,
 }
@@ -113,6 +115,13 @@ impl Infeasible {
             Infeasible::OnlyInterrupts => None,
             Infeasible::TooShort { task } | Infeasible::TooLong { task } => Some(task),
         }
+    }
+}
+
+impl Locking {
+    /// The time for which a job does not execute, and waits.
+    pub(crate) fn waits(&self) -> Nanoseconds {
+        self.operations + self.suspends + self.blocking
     }
 }
 
@@ -243,10 +252,11 @@ pub fn inflate_each(
     let at_each_point = plus(&(whole(costs.event_latency) * interrupts + above), at_once) / &left;
 
     let inflate = |(index, task): (usize, &Task)| {
-        let Locking { requests, operations, blocking } = locking.get(index).copied().unwrap_or_default();
+        let own = locking.get(index).copied().unwrap_or_default();
+        let (requests, waits) = (own.requests, own.waits());
         let switches = sum(&[(2, costs.schedule), (2, costs.context_switch), (1, costs.cache_delay)]);
         let locks = sum(&[(u64::from(requests), costs.request())]);
-        let work = whole(task.execution + operations + blocking + locks + switches) / &left;
+        let work = whole(task.execution + waits + locks + switches) / &left;
         let points = BigRational::from_integer((u64::from(requests) + 2).into()) * &at_each_point;
         let execution = (work + points + whole(costs.interprocessor_interrupt)).ceil();
         let latency = costs.event_latency;
@@ -321,7 +331,7 @@ mod tests {
     }
 
     /// A tick of 40 + 10 each 500 takes a tenth; releases cost 10 of 1000: 0.89 is left, and a point costs
-    /// (50 + 10) / 0.89. A job with two requests of 2 * 3 + 2 * 2 + 8 + 6 = 24, operations of 19 and blocking of 100 needs
+    /// (50 + 10) / 0.89. A job with two requests of 2 * 3 + 2 * 2 + 8 + 6 = 24, operations of 12, sleeps of 7 and blocking of 100 needs
     /// (100 + 119 + 48) / 0.89 + 4 * 60 / 0.89 = 300 + 269.66.
     #[test]
     fn ticks_requests_and_blocking_are_paid_for_too() {
@@ -334,7 +344,8 @@ mod tests {
             ("lock", 8),
             ("unlock", 6),
         ]);
-        let locking = [Locking { requests: 2, operations: Nanoseconds(19), blocking: Nanoseconds(100) }];
+        let (operations, suspends) = (Nanoseconds(12), Nanoseconds(7));
+        let locking = [Locking { requests: 2, operations, suspends, blocking: Nanoseconds(100) }];
         let inflated = inflate(&cluster(&[(100, 1_000, 1_000)]), &costs, &locking).unwrap();
         assert_eq!(triples(&inflated), [(570, 1_000, 1_000)]);
         assert_eq!(costs.section(Nanoseconds(50)), Nanoseconds(50 + 3 + 2 + 6));

@@ -153,6 +153,8 @@ pub enum Term {
     Boosts,
     /// The job's own operations of engines.
     Operations,
+    /// The job's own sleeps, and its waits for notifications.
+    Suspension,
     /// Waiting for locks.
     Blocking,
 }
@@ -169,6 +171,7 @@ impl Term {
             Term::Overheads => "overheads",
             Term::Boosts => "boosted servers",
             Term::Operations => "engine operations",
+            Term::Suspension => "own suspension",
             Term::Blocking => "blocking",
         }
     }
@@ -338,11 +341,11 @@ pub(crate) fn analyse_waiting(
         (.., PolicyName::Edf | PolicyName::Fl) => study.deadlines_on_several_cpus(),
         _ => study.priorities_on_several_cpus(),
     };
-    if locking.iter().any(|one| one.operations + one.blocking > Nanoseconds::ZERO) || !cluster.above().is_empty() {
+    let is_suspended = locking.iter().any(|one| one.waits() > Nanoseconds::ZERO);
+    if is_suspended || !cluster.above().is_empty() {
         study.doubt(&mut tasks);
     }
     study.literature(&mut tasks);
-    let is_suspended = locking.iter().any(|one| one.operations + one.blocking > Nanoseconds::ZERO);
     let has_jitter = is_suspended && cluster.cpus() == 1 && cluster.above().is_empty() && !own_cpus;
     if has_jitter && aware.rests.iter().any(|rest| rest.is_counted) || aware.are_for_windows {
         let nothing = |one: &Locking| Locking { requests: one.requests, ..Locking::default() };
@@ -670,13 +673,13 @@ impl Study<'_> {
     /// The largest of `others` and of the parts of the task's own execution.
     fn dominating(&self, index: usize, others: &[(Term, BigRational)]) -> Term {
         let (before, after): (Task, Task) = (self.original.tasks()[index], self.cluster.tasks()[index]);
-        let Locking { operations, blocking, .. } = self.locking.get(index).copied().unwrap_or_default();
-        let waits = operations + blocking;
-        let costs = after.execution.saturating_sub(before.execution).saturating_sub(waits);
+        let waiting = self.locking.get(index).copied().unwrap_or_default();
+        let costs = after.execution.saturating_sub(before.execution).saturating_sub(waiting.waits());
         let own = [
             (if self.original.above().is_empty() { Term::Overheads } else { Term::Boosts }, costs),
-            (Term::Operations, operations),
-            (Term::Blocking, blocking),
+            (Term::Operations, waiting.operations),
+            (Term::Suspension, waiting.suspends),
+            (Term::Blocking, waiting.blocking),
             (Term::Execution, before.execution),
         ];
         let own = own.map(|(term, span)| (term, whole(span)));

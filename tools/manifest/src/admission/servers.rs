@@ -2,7 +2,8 @@
 //!
 //! A job of a scripted task executes its script, so the script is read. For a binary only its handles are known: with one that lets
 //! it call or wait it is taken to do so. Any binary may sleep without a handle. The limit `suspends` of its sleeps is the binary's
-//! own promise; only its own deadlines depend on it, as the kernel moves the key of a job that is suspended for longer.
+//! own promise. The kernel moves the key of a job that is suspended for longer, so only its own deadlines depend on the promise; and
+//! those of others that are proved with its suspension as jitter, if it is `hard` or trusted.
 //!
 //! Not here: how long calls take (`fusee_sched_analysis::servers`).
 

@@ -51,6 +51,8 @@ pub struct Study {
     /// For each task of the cluster, the node of its own graph that may keep it waiting, if one may. The lateness of the graph
     /// rests on the declarations of its nodes anyway.
     pub kept_waiting: Vec<Option<String>>,
+    /// For each task of the cluster whether others may rely on it to be suspended no longer than declared, or the kernel sees to it.
+    pub sleeps_as_said: Vec<bool>,
     /// Tasks, among the system's, of which bounds here assume that they meet their deadlines.
     assumed: Vec<usize>,
     /// The reason why nothing is known of tasks that share something with another cluster.
@@ -121,6 +123,7 @@ impl Study {
             uncounted: Vec::new(),
             unenforced: Vec::new(),
             kept_waiting: Vec::new(),
+            sleeps_as_said: Vec::new(),
             assumed: Vec::new(),
             elsewhere: None,
             servers: Vec::new(),
@@ -184,6 +187,7 @@ impl Study {
         };
         self.unenforced = self.members.iter().map(unenforced).collect();
         self.kept_waiting = self.members.iter().map(|task| waiting.kept_waiting(*task)).collect();
+        self.sleeps_as_said = self.members.iter().map(|task| waiting.sleeps_as_said(*task)).collect();
         // With budgets that are taken in advance a chunk may execute before its release.
         if !self.reservations.iter().any(comes_early) {
             self.locks.rests = (0..self.members.len()).map(|at| self.rest(at, waiting)).collect();

@@ -122,7 +122,8 @@ fn answers(system: &Resolved, index: usize, overheads: &Overheads) -> Result<Vec
             }
         };
         let dropped = study.dropped(at, &report);
-        Answer { task: *task, response, unenforced: study.unenforced[at].clone(), dropped }
+        let unenforced = study.unenforced[at].clone().or_else(|| study.outslept(at, &report));
+        Answer { task: *task, response, unenforced, dropped }
     };
     Ok(study.members.iter().enumerate().map(answer).collect())
 }

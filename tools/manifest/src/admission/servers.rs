@@ -434,6 +434,13 @@ impl<'a> Waiting<'a> {
         self.system.keeps_word[task] || is_plain
     }
 
+    /// Whether no job of `task` is suspended for longer than declared while jobs with earlier keys use their allowances: it keeps its
+    /// word, or each of its sleeps ends with a new key.
+    pub(super) fn sleeps_as_said(&self, task: usize) -> bool {
+        let is_alone = self.is_alone(task);
+        self.keeps_word(task, is_alone) || is_alone && self.system.suspends[task].0 == 0
+    }
+
     //--- For the analysis
 
     /// The servers that tasks of the cluster called `index` use, with their callers, and the names of the servers. `number`: tasks

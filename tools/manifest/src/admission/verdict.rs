@@ -6,7 +6,7 @@
 use fusee_abi::image::release;
 use fusee_sched_analysis::Report;
 use fusee_sched_analysis::blocking::Blocked;
-use fusee_sched_analysis::report::{Bound, Hard};
+use fusee_sched_analysis::report::{Bound, Hard, Test};
 use num_bigint::BigInt;
 
 use super::{Analysis, Study};
@@ -54,9 +54,25 @@ impl Study {
             );
             found.push(Missing { origin: Origin::Backlog, why });
         }
-        let others = self.unenforced[index].iter().chain(&self.kept_waiting[index]);
-        found.extend(others.map(|why| missing(Origin::Others, why)));
+        found.extend(self.not_enforced(index, report).map(|why| Missing { origin: Origin::Others, why }));
         found
+    }
+
+    /// The reasons why the deadlines of the task with this index rest on the behaviour of others, which nothing enforces.
+    pub fn not_enforced(&self, index: usize, report: &Report) -> impl Iterator<Item = String> + '_ {
+        let others = self.unenforced[index].iter().chain(&self.kept_waiting[index]).cloned();
+        others.chain(self.outslept(index, report))
+    }
+
+    /// The task that may be suspended for longer than it declares, while jobs with earlier keys use their allowances, if the bound
+    /// of the task with this index counts on its declaration: a bound by windows does for all others.
+    pub(super) fn outslept(&self, index: usize, report: &Report) -> Option<String> {
+        report.tasks[index].bound.as_ref().filter(|bound| bound.test == Test::Windows)?;
+        let other = (0..self.members.len()).find(|other| *other != index && !self.sleeps_as_said[*other])?;
+        let who = &self.tasks[other];
+        Some(format!(
+            "`{who}` may be suspended for longer than it says while others are, too; is it `hard`, or to be `trusted`?"
+        ))
     }
 
     /// Whether the task with this index among the cluster's misses no deadline for any behaviour of others.

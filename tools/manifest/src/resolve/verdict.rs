@@ -187,7 +187,7 @@ impl Resolver<'_> {
                 complaints.push((hard.span(), Reason::NotProved { task, why: why.words(), late }));
             } else if let Some((queued, backlog)) = study.dropped(at, &report) {
                 complaints.push((hard.span(), Reason::Drops { task: name(), queued, backlog }));
-            } else if let Some(why) = study.unenforced[at].clone().or_else(|| study.kept_waiting[at].clone()) {
+            } else if let Some(why) = study.not_enforced(at, &report).next() {
                 complaints.push((hard.span(), Reason::NotEnforced { task: name(), why }));
             }
         }

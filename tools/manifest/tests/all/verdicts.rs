@@ -787,3 +787,62 @@ service_max = "300us"
     let why = "budget of `a` (1674 us) is too small for its wcet (800 us), its servers (600 us) and what others may take from it while it waits (600 us)";
     breaks(tables, (", s = \"endpoint s: call\" }\n[tasks.server]", " }\n[tasks.server]"), "a", (Origin::Budget, why));
 }
+
+/// A clock task, a filter that nobody needs to trust, and a logger, which sleep for more than the CPU's time in sum.
+const SLEEPERS: &str = r#"
+[engines.e]
+[tasks.h]
+binary = "apps/h"
+period = "40ms"
+budget = "1200us"
+wcet = "1ms"
+suspends = "10ms"
+hard = true
+handles = { e = "engine e: acquire" }
+uses.e = { cpu = "100us" }
+[tasks.j]
+binary = "apps/j"
+period = "13ms"
+budget = "2ms"
+suspends = "5ms"
+trusted = false
+[tasks.i]
+binary = "apps/i"
+period = "40ms"
+budget = "2200us"
+wcet = "2ms"
+suspends = "20ms"
+hard = true
+handles = { e = "engine e: acquire" }
+uses.e = { cpu = "100us" }
+"#;
+
+/// While others use their allowances, the kernel lets a task sleep for longer than it declares, and then it executes more often in a window.
+#[test]
+fn a_task_that_may_sleep_on_while_others_sleep_proves_nobody_by_windows() {
+    let why = (Origin::Others, "`j` may be suspended for longer than it says while others are, too");
+    for victim in ["h", "i"] {
+        breaks(SLEEPERS, ("trusted = false", "trusted = true"), victim, why);
+    }
+    // Each of its sleeps ends with a new key.
+    breaks(SLEEPERS, ("suspends = \"5ms\"\ntrusted", "trusted"), "h", why);
+}
+
+/// The sum of all sleeps in a job counts.
+#[test]
+fn a_script_that_sleeps_twice_sleeps_for_both() {
+    let tables = r#"
+[tasks.a]
+script = ["burn 1ms", "sleep 3ms", "burn 1ms", "sleep 3ms"]
+period = "20ms"
+budget = "3ms"
+suspends = "3ms"
+hard = true
+[tasks.b]
+script = ["burn 1ms"]
+period = "20ms"
+budget = "3ms"
+"#;
+    let why = (Origin::Counted, "it sleeps for up to 6.000 ms, and its `suspends` is 3.000 ms");
+    breaks(tables, ("suspends = \"3ms\"", "suspends = \"6ms\""), "a", why);
+}

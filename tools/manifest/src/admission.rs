@@ -200,8 +200,7 @@ impl Study {
     /// What is known of the suspensions of the task with this index among the cluster's.
     fn rest(&self, at: usize, waiting: &Waiting<'_>) -> Rest {
         let task = self.members[at];
-        // Nodes of graphs wait for frames, a supervisor for others to begin; a further life begins in the middle of a job.
-        let is_special = waiting.is_node(task) || waiting.has_to_do_with_lives(task);
+        let is_special = waiting.is_special(task);
         let is_alone = !is_special && waiting.is_alone(task);
         let is_enforced = self.unenforced[at].is_none() && self.kept_waiting[at].is_none();
         Rest {

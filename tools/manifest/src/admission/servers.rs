@@ -406,15 +406,12 @@ impl<'a> Waiting<'a> {
 
     //--- Suspensions
 
-    /// Whether `task` is a node of a graph.
-    pub(super) fn is_node(&self, task: usize) -> bool {
-        self.system.graphs.iter().any(|graph| graph.nodes.iter().any(|(node, _)| *node == task))
-    }
-
-    /// Whether `task` gives others further lives, or may have some.
-    pub(super) fn has_to_do_with_lives(&self, task: usize) -> bool {
+    /// Whether `task` is a node of a graph, which waits for frames; gives others further lives, and waits for them to begin; or may
+    /// have further lives, which begin in the middle of a job.
+    pub(super) fn is_special(&self, task: usize) -> bool {
+        let is_node = self.system.graphs.iter().any(|graph| graph.nodes.iter().any(|(node, _)| *node == task));
         let is_watched = self.system.policies.iter().any(|policy| usize::from(policy.task) == task);
-        self.system.supervisor == Some(task) || is_watched
+        is_node || self.system.supervisor == Some(task) || is_watched
     }
 
     /// Whether `task` waits for no other thread, and no thread for it.
@@ -430,8 +427,7 @@ impl<'a> Waiting<'a> {
     /// Whether others may rely on the declarations of `task`. A script whose steps are within them does nothing else; but the length
     /// of a wait for others is no part of it.
     pub(super) fn keeps_word(&self, task: usize, is_alone: bool) -> bool {
-        let is_plain = is_alone && self.is_scripted(task);
-        self.system.keeps_word[task] || is_plain
+        self.system.keeps_word[task] || is_alone && self.is_scripted(task)
     }
 
     /// Whether no job of `task` is suspended for longer than declared while jobs with earlier keys use their allowances: it keeps its

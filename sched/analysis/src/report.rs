@@ -561,10 +561,8 @@ impl Study<'_> {
 
     /// For each task the smaller of its bound, if there is one, and the bound with the suspension of others as jitter.
     fn jitter(&mut self, executing: &Cluster, rests: &[Rest], reports: &mut [TaskReport]) {
-        let enforced = |report: &TaskReport| {
-            let response = report.bound.as_ref()?.response.ceil().to_integer();
-            response.to_u64().map(Nanoseconds)
-        };
+        let enforced =
+            |report: &TaskReport| report.bound.as_ref()?.response.ceil().to_integer().to_u64().map(Nanoseconds);
         let enforced: Vec<Option<Nanoseconds>> = reports.iter().map(enforced).collect();
         let responses = suspension::responses(executing, self.cluster, rests, &enforced);
         for (index, (report, response)) in reports.iter_mut().zip(&responses).enumerate() {

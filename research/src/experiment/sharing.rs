@@ -1,4 +1,4 @@
-//! Clients without its lock that share one engine: by the device's own order, and by the policies of [`accel/sharing`](fusee_sharing).
+//! Clients without its lock that share one engine: by the device's own order, and by the policies of `accel/sharing`.
 //!
 //! Sources: Menychtas, Shen and Scott, ASPLOS 2014 (experiments X1 to X16 on the page), and Fleig, master's thesis, KIT 2016 (Y1 to Y9).
 //!

@@ -2,7 +2,7 @@
 //!
 //! Source: ASPLOS 2014, sections 3, 5.1 and 5.2, figures 4 and 5.
 //!
-//! The time of a store that the sharer makes is that of `cargo xtask bench` (`tests/bench/figures.toml`), and no longer by the factor [`SCALE`]: it is what
+//! The time of a store that the sharer makes is that of `cargo xtask bench` (`tests/bench/figures.toml`), and no longer by the factor `SCALE`: it is what
 //! it is here.
 
 use anyhow::{Context, Result};

@@ -218,6 +218,15 @@ fn conditions(found: &Findings) -> Vec<Condition> {
         )
         .of(Paper { experiment: "overuse", value: "charged: equal parts" }),
     );
+    all.extend(conditions_of_graphics(found));
+    all
+}
+
+/// Conditions of a program with graphics, and of one with several contexts.
+fn conditions_of_graphics(found: &Findings) -> Vec<Condition> {
+    let value = |way, row| found.value(way, row);
+    let x = |value: f64| format!("{value:.2}");
+    let mut all = Vec::new();
     let gears = |way| value(way, GEARS[0]);
     all.push(
         Condition::new(

@@ -828,12 +828,12 @@ fn a_task_that_may_sleep_on_while_others_sleep_proves_nobody_by_windows() {
     breaks(SLEEPERS, ("suspends = \"5ms\"\ntrusted", "trusted"), "h", why);
 }
 
-/// The sum of all sleeps in a job counts.
+/// Pauses add up, and a sleep ends at an instant after the release.
 #[test]
-fn a_script_that_sleeps_twice_sleeps_for_both() {
+fn a_script_that_pauses_twice_pauses_for_both() {
     let tables = r#"
 [tasks.a]
-script = ["burn 1ms", "sleep 3ms", "burn 1ms", "sleep 3ms"]
+script = ["burn 1ms", "pause 1ms", "burn 1ms", "sleep 3ms", "pause 2ms", "sleep 2ms"]
 period = "20ms"
 budget = "3ms"
 suspends = "3ms"

@@ -308,7 +308,7 @@ impl Locks {
             && engines().all(|engine| is_counted(engine) && is_alone(engine))
     }
 
-    /// What is known of the suspensions of a task's jobs, if the longest waits for what it shares do not rest on the rule that no job
+    /// Knowledge of the suspensions of a task's jobs, if the longest waits for what it shares do not rest on the rule that no job
     /// is blocked while jobs of higher priority are pending, suspended or not.
     fn rest(&self, cluster: &Cluster, task: usize) -> Rest {
         let rest = self.rests.get(task).copied().unwrap_or_default();

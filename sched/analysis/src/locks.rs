@@ -141,7 +141,7 @@ pub struct Abroad {
     pub cpus: u32,
 }
 
-/// What is known of the suspensions of a task's jobs besides their lengths.
+/// Properties of the suspensions of a task's jobs, besides their lengths.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Rest {
     /// All that a job waits for is declared.
@@ -154,7 +154,7 @@ pub struct Rest {
 }
 
 impl Rest {
-    /// Whether each job is suspended no longer than declared, whoever it is.
+    /// Whether each job of each task is suspended no longer than declared.
     #[must_use]
     pub fn is_kept(&self) -> bool {
         self.is_counted && self.keeps_word

@@ -306,12 +306,12 @@ pub fn analyse(cluster: &Cluster, overheads: &Overheads, locking: &[Locking]) ->
     analyse_waiting(cluster, overheads, locking, Aware::default())
 }
 
-/// What tests need that do not count suspension as execution.
+/// Input of tests that do not count suspension as execution.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Aware<'a> {
     /// The number of holds that each request waits for was counted for any jobs that execute meanwhile.
     pub are_for_windows: bool,
-    /// What is known of the suspensions of each task; of tasks without an entry there is nothing.
+    /// Properties of the suspensions of each task; a task without an entry has none that are known.
     pub rests: &'a [Rest],
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Suspension-oblivious tests take the suspension of a job as its execution, for all tasks that the job may delay. Here the job's own
 //! suspension is added once, and another task delays it only by what that task executes. A task that suspends itself may execute
-//! late in one period and early in the next, which is what jitter of its releases would do.
+//! late in one period and early in the next, as jitter of its releases would have it do.
 //!
 //! # Words
 //!

@@ -380,7 +380,7 @@ impl Attacker {
         }
     }
 
-    /// What comes due at `now`: releases, refills, the end of a sleep.
+    /// Events that come due at `now`: releases, refills, the end of a sleep.
     fn come(&mut self, numbers: &mut Numbers, (execution, suspension, period, _): Sleeper, now: u64) {
         if self.next <= now {
             self.queue.push_back(self.next);

@@ -519,7 +519,7 @@ mod tests {
             }
             claims(manifest)
         };
-        let report = blocking::blocking(Family::Waiting, Draws::new(7, 300), &counted);
+        let report = blocking::blocking(Family::Waiting, Draws::new(7, 500), &counted);
         assert!(report.violations.is_empty() && report.failures.is_empty(), "{report}");
         assert!(found.load(Ordering::Relaxed) > 150, "{found:?}");
     }

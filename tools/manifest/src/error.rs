@@ -182,8 +182,8 @@ pub enum Reason {
     ClusterOfShared { pool: String },
     /// A task uses an engine that asks for a token of a pool, and does not use the pool.
     NoToken { engine: String, pool: String, task: String },
-    /// One pool twice in one task.
-    PoolTwice { task: String, pool: String },
+    /// One pool or one engine twice in one task: each is requested in one place of its queue.
+    LockTwice { task: String, kind: &'static str, name: String },
     /// Two tasks, engines or contexts want the same place of a device.
     PlaceTaken { what: &'static str, of: String, by: String },
     /// The device has no such engine, or no context left.
@@ -430,7 +430,7 @@ impl fmt::Display for Reason {
             Self::NoToken { engine, pool, task } => {
                 write!(f, "engine `{engine}` takes a token of pool `{pool}`, which `{task}` does not use")
             }
-            Self::PoolTwice { task, pool } => write!(f, "task `{task}` already has pool `{pool}`"),
+            Self::LockTwice { task, kind, name } => write!(f, "task `{task}` already has {kind} `{name}`"),
             Self::PlaceTaken { what, of, by } => write!(f, "{what} of `{of}` is already taken by `{by}`"),
             Self::DeviceFull { device, what, limit } => write!(f, "device `{device}` has only {limit} {what}"),
             Self::SecondLine { device } => {

@@ -45,7 +45,7 @@ impl Resolver<'_> {
         let users: Vec<usize> =
             uses.clone().filter(|one| one.pool as usize == pool).map(|one| one.task as usize).collect();
         if users.contains(&task) {
-            return fail(Reason::PoolTwice { task: one.name.clone(), pool: name.clone() });
+            return fail(Reason::LockTwice { task: one.name.clone(), kind: "pool", name: name.clone() });
         }
         let of_task = uses.clone().filter(|one| one.task as usize == task).count();
         let crowded = |kind, name: &String, what, limit| Reason::Crowded { kind, name: name.clone(), what, limit };
@@ -115,6 +115,10 @@ impl Resolver<'_> {
             return Err(At(place.clone(), Reason::TooMany { what: "uses of engines", limit }));
         }
         let same = |user: &&image::EngineUser| user.engine as usize == engine;
+        if self.out.engine_users.iter().filter(same).any(|user| user.task as usize == task) {
+            let (of, name) = (self.out.tasks[task].name.clone(), self.out.engines[engine].0.clone());
+            return Err(At(place.clone(), Reason::LockTwice { task: of, kind: "engine", name }));
+        }
         let limit = limits::USERS_PER_ENGINE;
         if self.out.engine_users.iter().filter(same).count() >= limit {
             let name = self.out.engines[engine].0.clone();

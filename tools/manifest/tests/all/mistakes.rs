@@ -202,6 +202,7 @@ const MEANT: &[Row] = &[
     ("[endpoints.service]", "[pools.p]\nreplicas = 13\ncluster = \"left\"\n\n[endpoints.service]", 38, "replicas of `p` is not from 1 to 12"),
     ("[endpoints.service]", "[pools.p]\nreplicas = 1\ncluster = \"left\"\n[engines.e]\npool = \"p\"\n[tasks.t]\nscript = [\"burn 1ms\"]\ncluster = \"left\"\nclass = \"background\"\nhandles.e = \"engine e: acquire\"\n\n[endpoints.service]", 42, "engine `e` takes a token of pool `p`, which `t` does not use"),
     ("[endpoints.service]", "[pools.p]\nreplicas = 1\ncluster = \"left\"\n[tasks.t]\nscript = [\"burn 1ms\"]\ncluster = \"left\"\nclass = \"background\"\nhandles.p = \"pool p: acquire\"\nhandles.q = \"pool p: acquire\"\n\n[endpoints.service]", 45, "task `t` already has pool `p`"),
+    ("[endpoints.service]", "[engines.e]\n[tasks.t]\nscript = [\"burn 1ms\"]\ncluster = \"left\"\nclass = \"background\"\nhandles.p = \"engine e: acquire\"\nhandles.q = \"engine e: inside\"\n\n[endpoints.service]", 43, "task `t` already has engine `e`"),
     ("[endpoints.service]", "[pools.p]\nreplicas = 1\ncluster = \"left\"\n[tasks.t]\nbinary = \"a/b\"\ncluster = \"left\"\nhandles.p = \"pool p: acquire\"\n\n[endpoints.service]", 43, "pool of `t` needs a budget, or the class background"),
     ("[endpoints.service]", "[engines.a]\ngroup = \"g\"\n[engines.b]\ngroup = \"g\"\norder = \"fifo\"\n\n[endpoints.service]", 40, "the engines of group `g` must have the same `order`"),
     ("[engines.mutex]", "[interrupts.other]\nline = 73\nnotification = \"event\"\ncluster = \"left\"\n[engines.ce]\ndevice = \"gpu\"\nindex = 1\ninterrupt = \"other\"\n[engines.mutex]", 73, "device `gpu` raises one line; another of its engines names another interrupt"),
@@ -294,7 +295,7 @@ reasons! {
     RegionTwice TooLargeToLend BadStep BinaryOrScript Zero Needs NoLength Excludes GroupInItself GroupTooDeep GraphCycle GraphStarves NoReplicas UnevenEdge TooLate LatencyNotProved BudgetExceeds
     BudgetTooSmall ExecutionExceeds TooLong OutOfRange OperationsOutOfRange NotPages TooMany Crowded
     NoSuchCpu BoardLacks CpuInTwoClusters CpuInNoCluster NoCluster EngineInTwoClusters TwoOrders
-    PoolOfAnotherCluster ClusterOfShared NoToken PoolTwice PlaceTaken DeviceFull SecondLine
+    PoolOfAnotherCluster ClusterOfShared NoToken LockTwice PlaceTaken DeviceFull SecondLine
     TwoFirmwares NotSquare Distance TwoDevices Overlap KernelDevice PoolExhausted NoAddresses
     NotUsed Overload ServicePeriod ReleasesEarly EarlyKeys EarlyJobs WatchdogTooShort Overcommitted TooFewTokens
     WaitsTooLong LendsTooMuch DrawsTooMuch NotCounted NotEnforced Drops Unbounded NotProved NoBinary

@@ -19,8 +19,8 @@
 use core::sync::atomic::{Ordering, fence};
 use fusee::block::{self, Geometry, Loan, Operation, Refusal, SECTOR};
 use fusee::{
-    Environment, Instant, Interrupt, Lent, Message, Nanoseconds, Notification, Place, Region, ServeError, Server,
-    WaitError, environment,
+    Environment, Instant, Interrupt, Lent, Message, Nanoseconds, Notification, Place, Region, Server, WaitError,
+    environment,
 };
 use fusee_driver::virtio::{Data, Device, QueueError};
 use virtio_drivers::transport::DeviceType;
@@ -47,19 +47,8 @@ fn main() {
     let environment = environment();
     let mut disk = Disk::open(&environment);
     let place = environment.expect::<Place>("loan");
-    let mut server = Server::new(environment.expect("disk"));
-    let mut next = server.receive(Instant::NEVER);
-    loop {
-        next = match next {
-            Ok(request) => {
-                let reply = serve(&mut disk, &request, &place);
-                server.reply_receive(request.token, reply, Instant::NEVER)
-            }
-            Err(ServeError::Handle(error)) => panic!("this task cannot serve its endpoint: {error:?}"),
-            // The client is gone, or its wait was refused: the next one is not to blame.
-            Err(_) => server.receive(Instant::NEVER),
-        };
-    }
+    let server = Server::new(environment.expect("disk"));
+    server.serve(|request| serve(&mut disk, request, &place))
 }
 
 fn serve(disk: &mut Disk, request: &fusee::Request, place: &Place) -> Message {

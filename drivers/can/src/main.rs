@@ -24,19 +24,13 @@
 use can_driver::server::{BITS_OFF, CLIENTS};
 use can_driver::{Bus, Clock, Controller, Mode, Registers, Timing, controller};
 use fusee::can::Request;
-use fusee::{
-    CallError, Endpoint, Environment, Instant, Interrupt, Nanoseconds, Notification, Region, ServeError, Server,
-    SharedBytes, WaitError, environment, exit, give_up, now, sleep_until,
-};
-use fusee_driver::claim;
+use fusee::{Environment, Instant, Notification, Region, Server, SharedBytes, environment, now};
 use fusee_driver::safe_mmio::fields::ReadWrite;
 use fusee_driver::safe_mmio::{UniqueMmioPointer, field};
+use fusee_driver::{BottomHalf, Wakes, claim};
 use zerocopy::FromBytes;
 
 fusee::entry!(main);
-
-/// The time between two questions whether the server is there.
-const PAUSE: Nanoseconds = Nanoseconds(500_000);
 
 fn main() {
     let environment = environment();
@@ -99,72 +93,32 @@ fn serve(environment: &Environment, registers: &Region) -> ! {
     let controller = Controller::new(Mapped(registers), timing, mode);
     let mut bus =
         Bus::new(controller, timing.bits(BITS_OFF, clock), &stamps).expect("the CAN controller resets: it has a clock");
-    let mut wakes = [const { None }; CLIENTS];
+    let mut wakes = Wakes::<CLIENTS>::default();
     // A bottom half that knows an earlier life finds out that this is another one.
     let event = environment.expect::<Notification>("event");
     let _ = event.signal(1);
 
-    let mut server = Server::new(environment.expect("bus"));
-    let mut next = server.receive(Instant::NEVER);
-    loop {
-        next = match next {
-            Ok(mut request) => {
-                let reply = bus.serve(request.badge, &request.words, &stamps);
-                let opens = Request::of(&request.words) == Ok(Request::Open);
-                let place = bus.index(request.badge).filter(|_| opens);
-                let mut given = request.take::<Notification>();
-                if let Some(wake) = place.and_then(|index| wakes.get_mut(index)) {
-                    core::mem::swap(wake, &mut given);
-                }
-                // The handle of an earlier life of the client, or one that nothing was asked with.
-                if let Some(handle) = given {
-                    let _ = give_up(handle);
-                }
-                for (wake, bits) in wakes.iter().zip(bus.take_signals()) {
-                    if let (Some(wake), 1..) = (wake, bits) {
-                        // A client that has died hears nothing.
-                        let _ = wake.signal(bits);
-                    }
-                }
-                if bus.take_urgency() {
-                    let _ = event.signal(1);
-                }
-                server.reply_receive(request.token, reply, Instant::NEVER)
-            }
-            Err(ServeError::Handle(error)) => panic!("this task cannot serve its endpoint: {error:?}"),
-            // The client is gone: the next one is not to blame.
-            Err(_) => server.receive(Instant::NEVER),
-        };
-    }
+    let server = Server::new(environment.expect("bus"));
+    server.serve(|request| {
+        let reply = bus.serve(request.badge, &request.words, &stamps);
+        let opens = Request::of(&request.words) == Ok(Request::Open);
+        wakes.keep(request, bus.index(request.badge).filter(|_| opens));
+        wakes.signal(&bus.take_signals());
+        if bus.take_urgency() {
+            let _ = event.signal(1);
+        }
+        reply
+    })
 }
 
 //--- Its bottom half
 
 fn serve_interrupts(environment: &Environment) -> ! {
-    let (line, event) = (environment.expect::<Interrupt>("line"), environment.expect::<Notification>("event"));
     let stamp = environment.expect::<Region>("stamp").shared();
-    let server = environment.expect::<Endpoint>("bus");
-    // Whether this life of the server is the one that was called before.
-    let mut is_known = false;
-    loop {
-        stamp.write_u64(0, now().now.0);
-        let next = loop {
-            match server.call(Request::Interrupt.message(), Instant::NEVER) {
-                Ok([_, 0, next, ..]) => break Instant(next),
-                Ok(_) => is_known = true,
-                Err(_) if is_known => exit(0),
-                Err(CallError::PeerRestarted) => {}
-                Err(CallError::PeerDied) => {
-                    sleep_until(now().now + PAUSE).expect("the bottom half may sleep until there is a server");
-                }
-                Err(error) => panic!("the server of the bus serves no interrupt: {error:?}"),
-            }
-        };
-        is_known = true;
-        let _ = line.acknowledge();
-        match event.wait(next) {
-            Ok(_) | Err(WaitError::TimedOut) => {}
-            Err(error) => panic!("the bottom half cannot wait for its device: {error:?}"),
-        }
-    }
+    let half = BottomHalf {
+        line: environment.expect("line"),
+        event: environment.expect("event"),
+        server: environment.expect("bus"),
+    };
+    half.run(Request::Interrupt.message(), || stamp.write_u64(0, now().now.0))
 }

@@ -35,8 +35,8 @@ use device::{Cipher, DeviceError, Fault, Session};
 use fusee::abi::call::RESET;
 use fusee::crypto::{self, Direction, Iv, KEYS, Key, LOOK, Loan, Part, Refusal};
 use fusee::{
-    Environment, Instant, Interrupt, LentToWrite, Message, Notification, Place, Region, Request, ServeError, Server,
-    SharedBytes, WaitError, complete_stores, environment,
+    Environment, Instant, Interrupt, LentToWrite, Message, Notification, Place, Region, Request, Server, SharedBytes,
+    WaitError, complete_stores, environment,
 };
 use fusee_accel_contract as contract;
 use fusee_accel_contract::{CONTEXTS, EngineIndex};
@@ -51,19 +51,8 @@ const BLOCK: usize = crypto::BLOCK as usize;
 fn main() {
     let environment = environment();
     let mut engine = Engine::open(&environment);
-    let mut server = Server::new(environment.expect("cipher"));
-    let mut next = server.receive(Instant::NEVER);
-    loop {
-        next = match next {
-            Ok(request) => {
-                let reply = engine.serve(&request);
-                server.reply_receive(request.token, reply, Instant::NEVER)
-            }
-            Err(ServeError::Handle(error)) => panic!("this task cannot serve its endpoint: {error:?}"),
-            // The client is gone, or its wait was refused: the next one is not to blame.
-            Err(_) => server.receive(Instant::NEVER),
-        };
-    }
+    let server = Server::new(environment.expect("cipher"));
+    server.serve(|request| engine.serve(request))
 }
 
 /// The device, and its users.

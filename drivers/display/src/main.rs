@@ -28,8 +28,7 @@ use core::sync::atomic::{Ordering, fence};
 use device::{Area, Fault, Screen};
 use fusee::display::{self, Format, Picture, Point, Refusal, Request, STAMP, Size};
 use fusee::{
-    Environment, Instant, Interrupt, Lent, Nanoseconds, Notification, Place, Region, ServeError, Server, WaitError,
-    environment,
+    Environment, Instant, Interrupt, Lent, Nanoseconds, Notification, Place, Region, Server, WaitError, environment,
 };
 use fusee_driver::{parameter_of_client, places};
 
@@ -43,19 +42,8 @@ const CHUNK: usize = 256;
 fn main() {
     let environment = environment();
     let mut desk = Desk::open(&environment);
-    let mut server = Server::new(environment.expect("screen"));
-    let mut next = server.receive(Instant::NEVER);
-    loop {
-        next = match next {
-            Ok(request) => {
-                let reply = display::reply(desk.serve(&request));
-                server.reply_receive(request.token, reply, Instant::NEVER)
-            }
-            Err(ServeError::Handle(error)) => panic!("this task cannot serve its endpoint: {error:?}"),
-            // The client is gone, or its wait was refused: the next one is not to blame.
-            Err(_) => server.receive(Instant::NEVER),
-        };
-    }
+    let server = Server::new(environment.expect("screen"));
+    server.serve(|request| display::reply(desk.serve(request)))
 }
 
 /// The screen with its areas, and the objects that report completions of the device.

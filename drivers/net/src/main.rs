@@ -29,12 +29,9 @@ use core::net::Ipv4Addr;
 use core::sync::atomic::{Ordering, fence};
 
 use fusee::net::{Request, STAMP};
-use fusee::{
-    CallError, Endpoint, Environment, Instant, Interrupt, Lent, LentToWrite, Nanoseconds, Notification, Place, Region,
-    ServeError, WaitError, environment, exit, give_up, life, now, sleep_until,
-};
-use fusee_driver::places;
+use fusee::{Environment, Lent, LentToWrite, Notification, Place, Region, environment, life, now};
 use fusee_driver::virtio::Packets;
+use fusee_driver::{BottomHalf, Wakes, places};
 use heapless::Vec;
 use net_driver::memory::{CLIENTS, SOCKETS};
 use net_driver::server::is_host;
@@ -45,8 +42,6 @@ use virtio_drivers::transport::DeviceType;
 
 fusee::entry!(main);
 
-/// The time between two questions whether the server is there.
-const PAUSE: Nanoseconds = Nanoseconds(500_000);
 /// The feature that the device has an address of its own (version 1.2, 5.1.3).
 const MAC: u64 = 1 << 5;
 /// Frames that the device has room for in each direction.
@@ -171,7 +166,7 @@ fn serve(environment: &Environment, registers: &Region) -> ! {
     let mut storage = [const { SocketStorage::EMPTY }; SOCKETS];
     let port = Port { packets, is_dead: false };
     let mut state = Server::new(port, hardware, address, seed, MEMORY.take(), &mut storage, now().now);
-    let mut wakes = [const { None }; CLIENTS];
+    let mut wakes = Wakes::<CLIENTS>::default();
     let mut places: Vec<Place, CLIENTS> = places(environment, "loan.").map(|(_, place)| place).take(CLIENTS).collect();
     if let Ok(place) = environment.get("loan") {
         // One of many clients may have none of its own.
@@ -181,71 +176,30 @@ fn serve(environment: &Environment, registers: &Region) -> ! {
     // A bottom half that knows an earlier life finds out that this is another one.
     let _ = event.signal(1);
 
-    let mut server = fusee::Server::new(environment.expect("sockets"));
-    let mut next = server.receive(Instant::NEVER);
-    loop {
-        next = match next {
-            Ok(mut request) => {
-                let lease = places.iter().find_map(|place| {
-                    Some(Lease { lent: request.lent(place)?, to_write: request.lent_to_write(place) })
-                });
-                let loan = lease.as_ref().map(|lease| lease as &dyn Loan);
-                let reply = state.serve(request.badge, &request.words, loan, now().now);
-                let opens = Request::of(&request.words) == Ok(Request::Open);
-                let place = state.index(request.badge).filter(|_| opens);
-                let mut given = request.take::<Notification>();
-                if let Some(wake) = place.and_then(|index| wakes.get_mut(index)) {
-                    core::mem::swap(wake, &mut given);
-                }
-                // The handle of an earlier life of the client, or one that nothing was asked with.
-                if let Some(handle) = given {
-                    let _ = give_up(handle);
-                }
-                for (wake, bits) in wakes.iter().zip(state.take_signals()) {
-                    if let (Some(wake), 1..) = (wake, bits) {
-                        // A client that has died hears nothing.
-                        let _ = wake.signal(bits);
-                    }
-                }
-                if state.take_urgency() {
-                    let _ = event.signal(1);
-                }
-                server.reply_receive(request.token, reply, Instant::NEVER)
-            }
-            Err(ServeError::Handle(error)) => panic!("this task cannot serve its endpoint: {error:?}"),
-            // The client is gone: the next one is not to blame.
-            Err(_) => server.receive(Instant::NEVER),
-        };
-    }
+    let server = fusee::Server::new(environment.expect("sockets"));
+    server.serve(|request| {
+        let lease = places
+            .iter()
+            .find_map(|place| Some(Lease { lent: request.lent(place)?, to_write: request.lent_to_write(place) }));
+        let loan = lease.as_ref().map(|lease| lease as &dyn Loan);
+        let reply = state.serve(request.badge, &request.words, loan, now().now);
+        let opens = Request::of(&request.words) == Ok(Request::Open);
+        wakes.keep(request, state.index(request.badge).filter(|_| opens));
+        wakes.signal(&state.take_signals());
+        if state.take_urgency() {
+            let _ = event.signal(1);
+        }
+        reply
+    })
 }
 
 //--- Its bottom half
 
 fn serve_interrupts(environment: &Environment) -> ! {
-    let (line, event) = (environment.expect::<Interrupt>("line"), environment.expect::<Notification>("event"));
-    let server = environment.expect::<Endpoint>("sockets");
-    // Whether this life of the server is the one that was called before.
-    let mut is_known = false;
-    loop {
-        let next = loop {
-            match server.call(Request::Interrupt.message(), Instant::NEVER) {
-                Ok([0, 0, next, ..]) => break Instant(next),
-                Ok([0, ..]) => is_known = true,
-                // The device is dead: nothing comes any more.
-                Ok(_) => break Instant::NEVER,
-                Err(_) if is_known => exit(0),
-                Err(CallError::PeerRestarted) => {}
-                Err(CallError::PeerDied) => {
-                    sleep_until(now().now + PAUSE).expect("the bottom half may sleep until there is a server");
-                }
-                Err(error) => panic!("the server of the network serves no interrupt: {error:?}"),
-            }
-        };
-        is_known = true;
-        let _ = line.acknowledge();
-        match event.wait(next) {
-            Ok(_) | Err(WaitError::TimedOut) => {}
-            Err(error) => panic!("the bottom half cannot wait for its device: {error:?}"),
-        }
-    }
+    let half = BottomHalf {
+        line: environment.expect("line"),
+        event: environment.expect("event"),
+        server: environment.expect("sockets"),
+    };
+    half.run(Request::Interrupt.message(), || {})
 }

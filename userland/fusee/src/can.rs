@@ -20,7 +20,7 @@ use core::fmt;
 
 use embedded_can::{ErrorKind, ExtendedId, Id, StandardId};
 
-use crate::{CallError, CallWithError, Endpoint, Instant, Message, Notification, Rights, WaitError};
+use crate::{CallError, CallWithError, Endpoint, Instant, Message, Notification, WaitError};
 
 /// Filters of a client, at most.
 pub const FILTERS: usize = 4;
@@ -411,7 +411,7 @@ pub enum CanError {
     Refused(Refusal),
     /// The server did not answer.
     Call(CallError),
-    /// The server was not given the notification.
+    /// The server did not open the bus: it did not answer, or was not given the notification.
     Open(CallWithError),
     /// The client would have to wait, and has opened the bus without a notification.
     WouldWait,
@@ -439,6 +439,16 @@ impl From<CallError> for CanError {
     }
 }
 
+impl From<CallWithError> for CanError {
+    fn from(error: CallWithError) -> CanError {
+        match error {
+            CallWithError::PeerRestarted => CanError::Restarted,
+            CallWithError::TimedOut => CanError::TimedOut,
+            error => CanError::Open(error),
+        }
+    }
+}
+
 impl fmt::Display for CanError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -451,7 +461,7 @@ impl fmt::Display for CanError {
             CanError::TimedOut => f.write_str("the deadline passed first"),
             CanError::Refused(refusal) => write!(f, "the server refused: {refusal:?}"),
             CanError::Call(error) => write!(f, "the server did not answer: {error:?}"),
-            CanError::Open(error) => write!(f, "the server was not given the notification: {error:?}"),
+            CanError::Open(error) => write!(f, "the server did not open the bus: {error:?}"),
             CanError::WouldWait => f.write_str("this task has opened the bus without a notification to wait for"),
             CanError::Wait(error) => write!(f, "this task cannot wait for the bus: {error:?}"),
         }
@@ -491,20 +501,7 @@ impl Can {
         filters: &[Filter],
         deadline: Instant,
     ) -> Result<Can, CanError> {
-        let open = Request::Open.message();
-        let reply = match &changed {
-            None => server.call(open, deadline)?,
-            Some(changed) => {
-                let answer = server.call_with(open, changed, Rights::SIGNAL, deadline);
-                let words = answer.map(|answer| answer.words);
-                words.map_err(|error| match error {
-                    CallWithError::PeerRestarted => CanError::Restarted,
-                    CallWithError::TimedOut => CanError::TimedOut,
-                    error => CanError::Open(error),
-                })?
-            }
-        };
-        checked(reply)?;
+        checked(server.open(Request::Open.message(), changed.as_ref(), deadline)?)?;
         let mut can = Can { server, changed, deadline };
         for filter in filters {
             can.ask(Request::Accept(*filter))?;

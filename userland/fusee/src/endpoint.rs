@@ -7,8 +7,8 @@ use crate::grant::{Grantable, Handle, Rights};
 use crate::raw::MessageAnswer;
 use crate::syscall::{carrying, message};
 use crate::{
-    CallError, CallLendingError, CallWithError, GiveError, Instant, Lent, LentToWrite, Nanoseconds, Place, Region,
-    SendError, SendWithError, ServeError, Store,
+    CallError, CallLendingError, CallWithError, GiveError, Instant, Lent, LentToWrite, Nanoseconds, Notification,
+    Place, Region, SendError, SendWithError, ServeError, Store,
 };
 use fusee_abi::call::{CARRIES, Call, LENT, MESSAGE_WORDS, STORED, WRITABLE};
 use fusee_abi::environment::Entry;
@@ -126,6 +126,20 @@ impl Endpoint {
         let answer = carrying(number, self.handle, words, deadline.0, 0, given, rights.bits());
         CallLendingError::check(answer.code)?;
         Ok(Answer { words: answer.words, given: answer.given })
+    }
+
+    /// As [`Endpoint::call`], and gives the server a copy of `changed` to signal, if there is one.
+    pub(crate) fn open(
+        &self,
+        words: Message,
+        changed: Option<&Notification>,
+        deadline: Instant,
+    ) -> Result<Message, CallWithError> {
+        let answer = match changed {
+            None => self.call_for(words, deadline),
+            Some(changed) => self.call_with(words, changed, Rights::SIGNAL, deadline),
+        };
+        answer.map(|answer| answer.words)
     }
 
     fn call_carrying(&self, words: Message, given: u64, kept: u64, deadline: Instant) -> Result<Answer, CallWithError> {
@@ -357,12 +371,21 @@ impl Server {
     ///
     /// # Panics
     /// If this task may not serve the endpoint.
-    pub fn run(mut self, mut answer: impl FnMut(u64, Message) -> Message) -> ! {
+    pub fn run(self, mut answer: impl FnMut(u64, Message) -> Message) -> ! {
+        self.serve(|request| answer(request.badge, request.words))
+    }
+
+    /// Serves for ever: each request gets the result of `answer` as its reply. A request that could not be taken, since its client is
+    /// gone, harms no other client.
+    ///
+    /// # Panics
+    /// If this task may not serve the endpoint.
+    pub fn serve(mut self, mut answer: impl FnMut(&mut Request) -> Message) -> ! {
         let mut next = self.receive(Instant::NEVER);
         loop {
             next = match next {
-                Ok(request) => {
-                    let words = answer(request.badge, request.words);
+                Ok(mut request) => {
+                    let words = answer(&mut request);
                     self.reply_receive(request.token, words, Instant::NEVER)
                 }
                 Err(ServeError::Handle(error)) => panic!("this task cannot serve its endpoint: {error:?}"),

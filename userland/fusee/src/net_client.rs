@@ -26,7 +26,7 @@ pub enum NetError {
     Refused(Refusal),
     /// The server did not answer.
     Call(CallLendingError),
-    /// The server was not given the notification.
+    /// The server did not open the network: it did not answer, or was not given the notification.
     Open(CallWithError),
     /// The client would have to wait, and has opened the network without a notification.
     WouldWait,
@@ -60,6 +60,16 @@ impl From<CallError> for NetError {
     }
 }
 
+impl From<CallWithError> for NetError {
+    fn from(error: CallWithError) -> NetError {
+        match error {
+            CallWithError::PeerRestarted => NetError::Restarted,
+            CallWithError::TimedOut => NetError::TimedOut,
+            error => NetError::Open(error),
+        }
+    }
+}
+
 impl fmt::Display for NetError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -70,7 +80,7 @@ impl fmt::Display for NetError {
             NetError::TimedOut => f.write_str("the deadline passed first"),
             NetError::Refused(refusal) => write!(f, "the server refused: {refusal:?}"),
             NetError::Call(error) => write!(f, "the server did not answer: {error:?}"),
-            NetError::Open(error) => write!(f, "the server was not given the notification: {error:?}"),
+            NetError::Open(error) => write!(f, "the server did not open the network: {error:?}"),
             NetError::WouldWait => f.write_str("this task has opened the network without a notification to wait for"),
             NetError::Wait(error) => write!(f, "this task cannot wait for the network: {error:?}"),
         }
@@ -144,20 +154,7 @@ impl Net {
         changed: Option<Notification>,
         deadline: Instant,
     ) -> Result<Net, NetError> {
-        let open = Request::Open.message();
-        let reply = match &changed {
-            None => server.call(open, deadline)?,
-            Some(changed) => {
-                let answer = server.call_with(open, changed, Rights::SIGNAL, deadline);
-                let words = answer.map(|answer| answer.words);
-                words.map_err(|error| match error {
-                    CallWithError::PeerRestarted => NetError::Restarted,
-                    CallWithError::TimedOut => NetError::TimedOut,
-                    error => NetError::Open(error),
-                })?
-            }
-        };
-        checked(reply)?;
+        checked(server.open(Request::Open.message(), changed.as_ref(), deadline)?)?;
         Ok(Net { server, memory, changed, opened: now().now, deadline: Instant::NEVER })
     }
 

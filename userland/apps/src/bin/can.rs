@@ -23,13 +23,14 @@
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![forbid(unsafe_code)]
 
+use apps::meeting::{end, parameter, signal, start, wait};
 use embedded_can::blocking::Can as _;
 use embedded_can::nb;
 use embedded_can::{ExtendedId, Frame as _, Id, StandardId};
 use fusee::can::{Can, CanError, Filter, Frame, Gap, Received, Request};
 use fusee::{
-    CallError, Endpoint, Environment, Instant, Message, Nanoseconds, Notification, Rights, System, WaitError,
-    environment, life, log, next_job, now, shutdown, sleep_until,
+    CallError, Endpoint, Environment, Instant, Message, Nanoseconds, Notification, Rights, WaitError, environment,
+    life, log, next_job, now, sleep_until,
 };
 
 fusee::entry!(main);
@@ -58,35 +59,7 @@ fn main() {
         10 => hurry(&environment),
         unknown => panic!("there is no role {unknown}"),
     }
-    match environment.get::<System>("system") {
-        Ok(system) => {
-            wait(&environment, "done");
-            shutdown(system, 0)
-        }
-        Err(_) => signal(&environment, "done"),
-    }
-}
-
-/// Lets others begin, and waits until this task may.
-fn start(environment: &Environment) {
-    signal(environment, "ready");
-    wait(environment, "go");
-}
-
-fn signal(environment: &Environment, name: &str) {
-    if let Ok(notification) = environment.get::<Notification>(name) {
-        notification.signal(1).expect("another task waits for it");
-    }
-}
-
-fn wait(environment: &Environment, name: &str) {
-    if let Ok(notification) = environment.get::<Notification>(name) {
-        notification.wait(Instant::NEVER).expect("another task signals it");
-    }
-}
-
-fn parameter(environment: &Environment, name: &str) -> u64 {
-    environment.parameter(name).unwrap_or_else(|| panic!("the manifest gives no parameter `{name}`"))
+    end(&environment);
 }
 
 /// The class of an identifier: its two highest bits.

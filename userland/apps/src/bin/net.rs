@@ -23,10 +23,11 @@
 
 use core::net::{Ipv4Addr, SocketAddrV4};
 
+use apps::meeting::{end, parameter, signal, start, wait};
 use fusee::net::{DATAGRAM, Net, NetError, Phase, Refusal, TCP_SOCKETS, TcpSocket, TcpStream, UdpSocket};
 use fusee::{
-    CallLendingError, CallWithError, Environment, Instant, Nanoseconds, Notification, System, WaitError, environment,
-    log, next_job, now, println, shutdown, sleep_until,
+    CallLendingError, CallWithError, Environment, Instant, Nanoseconds, Notification, WaitError, environment, log,
+    next_job, now, println, sleep_until,
 };
 
 fusee::entry!(main);
@@ -59,35 +60,7 @@ fn main() {
         10 => ask_for_too_much(&environment),
         unknown => panic!("there is no role {unknown}"),
     }
-    match environment.get::<System>("system") {
-        Ok(system) => {
-            wait(&environment, "done");
-            shutdown(system, 0)
-        }
-        Err(_) => signal(&environment, "done"),
-    }
-}
-
-/// Lets others begin, and waits until this task may.
-fn start(environment: &Environment) {
-    signal(environment, "ready");
-    wait(environment, "go");
-}
-
-fn signal(environment: &Environment, name: &str) {
-    if let Ok(notification) = environment.get::<Notification>(name) {
-        notification.signal(1).expect("another task waits for it");
-    }
-}
-
-fn wait(environment: &Environment, name: &str) {
-    if let Ok(notification) = environment.get::<Notification>(name) {
-        notification.wait(Instant::NEVER).expect("another task signals it");
-    }
-}
-
-fn parameter(environment: &Environment, name: &str) -> u64 {
-    environment.parameter(name).unwrap_or_else(|| panic!("the manifest gives no parameter `{name}`"))
+    end(&environment);
 }
 
 fn try_open(environment: &Environment) -> Result<Net, NetError> {

@@ -338,7 +338,7 @@ impl Outcome {
 
 /// Runs of systems with one seed and of one length.
 pub struct Runs {
-    /// What lengths and starts are drawn from.
+    /// The seed of lengths and starts.
     pub seed: u64,
     /// Virtual nanoseconds of each.
     pub length: u64,

@@ -473,7 +473,7 @@ fn play_beside(
         cluster.policy().priority_point(&tasks[task].parameters(1)).of_job(Instant(release))
     };
     let count = set.len();
-    // Of the others: the job, the piece, what is left of it, when it is awake, and how long it was suspended.
+    // The state of each other task: its job, the piece, what is left of it, when it is awake, and how long it was suspended.
     let mut at: Vec<(usize, usize, u64, u64, u64)> =
         kept.iter().map(|jobs| (0, 0, jobs.first().map_or(0, |job| job.pieces[0].0), 0, 0)).collect();
     let mut worst = vec![0; count];

@@ -197,7 +197,7 @@ impl Study {
         self.assumed = assumed;
     }
 
-    /// What is known of the suspensions of the task with this index among the cluster's.
+    /// The known part of the suspensions of the task with this index among the cluster's.
     fn rest(&self, at: usize, waiting: &Waiting<'_>) -> Rest {
         let task = self.members[at];
         let is_special = waiting.is_special(task);

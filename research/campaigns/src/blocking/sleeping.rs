@@ -83,7 +83,7 @@ fn tasks(source: &mut Source, text: &mut String, cluster: usize, shared: &mut Sh
         longest = longest.max(period);
         let deadline = if source.draw(0, 1) == 0 { period } else { source.draw(period / 2, period) };
         let phase = if source.draw(0, 1) == 0 { 0 } else { source.draw(0, period) };
-        // Of a script without locks the sleeps are known.
+        // The sleeps of a script without locks are known.
         let is_trusted = source.draw(0, 2) > 0;
         let _ = write!(
             text,

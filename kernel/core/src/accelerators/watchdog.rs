@@ -21,8 +21,11 @@
 //! (`Machine::replace_doorbell`), until it releases the engine, with `EngineLost` as the result, or asks for it again, or
 //! dies.
 //!
-//! If no answer comes within `reset_bound`, the engine is *quarantined*. Its waiters get `EngineLost`, one a look, and
-//! any task that requests it gets `EngineLost` at once. A reset that is completed after all ends the quarantine.
+//! A reset takes a driver `reset_bound` at most, unless it waits for a CPU. So a look comes after `reset_bound`, and again after each
+//! `reset_bound`, or millisecond if that is longer. If it finds that
+//! the driver has slept since the look before, or has had a CPU for `reset_bound`, the engine is *quarantined*. Its waiters get `EngineLost`, one
+//! a look, and any task that requests it gets `EngineLost` at once. A reset that is completed after all ends the quarantine. A driver that
+//! others keep from its CPU costs no task the engine: each task that waits for the engine lends to the driver, so its own bound has that time in it.
 //!
 //! # Invariants
 //!
@@ -44,13 +47,16 @@ use fusee_abi::Error;
 use fusee_abi::call::rights;
 use fusee_abi::trace::Event;
 use fusee_locking::engine::State as Lock;
-use fusee_sched::time::Instant;
+use fusee_sched::time::{Instant, Nanoseconds};
 
 use crate::accelerators::gates::SHARED;
 use crate::id::{EngineId, ThreadId, user_of};
 use crate::limits::{GATES, THREADS, WATCHDOGS};
-use crate::object::Object;
+use crate::object::{Object, State};
 use crate::{Kernel, Machine, Planted};
+
+/// The least time between two looks at a driver that is at a reset.
+const PAUSE: Nanoseconds = Nanoseconds(1_000_000);
 
 impl Kernel {
     /// The look with this number is due.
@@ -102,6 +108,7 @@ impl Kernel {
                     _ => return,
                 }
             }
+            Lock::Resetting(_) if self.is_at_reset(engine) => now + self.engines[engine].reset_bound().max(PAUSE),
             _ => {
                 if self.engines[engine].lock_mut().quarantine().is_some() {
                     let thread = user_of(user).and_then(|user| self.engine_users[user].thread());
@@ -114,6 +121,19 @@ impl Kernel {
             }
         };
         self.plan_look(engine, of_cluster, next);
+    }
+
+    /// Whether the driver that was asked to reset `engine` may need more time, for it had no CPU: it has run or was ready since the look before, and
+    /// has not had a CPU for as long as a reset takes.
+    fn is_at_reset(&mut self, engine: EngineId) -> bool {
+        let Some(driver) = self.engines[engine].driver() else { return false };
+        let thread = &self.threads[driver];
+        let (state, time) = (thread.state(), thread.statistics().time);
+        let object = &mut self.engines[engine];
+        let [since_asked, since_look] = object.times_since(time);
+        object.note_driver(time);
+        let was_ready = state == State::Ready || since_look != Nanoseconds::ZERO;
+        state != State::Stopped && was_ready && since_asked < object.reset_bound()
     }
 
     /// Takes `engine` away from `user`, which has had it for too long. A held engine is released; if it is still busy then,
@@ -135,8 +155,15 @@ impl Kernel {
         } else if idle {
             self.drained(machine, engine, user);
         }
+        let time =
+            self.engines[engine].driver().map_or(Nanoseconds::ZERO, |driver| self.threads[driver].statistics().time);
         let object = &mut self.engines[engine];
-        let bits = if object.lock_mut().expire().is_some() { object.reset_bits() } else { 0 };
+        let bits = if object.lock_mut().expire().is_some() {
+            object.begin_reset(time);
+            object.reset_bits()
+        } else {
+            0
+        };
         if let Some(interrupt) = object.interrupt()
             && let Some(notification) = self.interrupts[interrupt].notification()
         {

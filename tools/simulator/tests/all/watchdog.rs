@@ -129,6 +129,32 @@ fn an_engine_that_is_reset_too_late_is_closed_until_then() {
     assert_eq!(run.report.results[1], [0, LOST, LOST, 0, 0, 0]);
 }
 
+/// A job with an earlier key has the CPU from 100 us before the watchdog until 3.9 ms after it, and the driver needs 1 ms where it has 2. The look after
+/// 2 ms finds it ready, the one after 4 ms at work.
+#[test]
+fn a_driver_that_others_keep_from_its_cpu_costs_no_task_the_engine() {
+    let hog = "[tasks.hog]\nscript = [\"burn 4ms\"]\nperiod = \"50ms\"\ndeadline = \"5ms\"\nbudget = \"5ms\"\nphase = \"4900us\"\n";
+    let driver = "period = \"10ms\"\nbudget = \"10ms\"\nparameters = { bottom_half_us = 1000 }";
+    let engines = [("ee", "watchdog = \"5ms\"\nreset_bound = \"2ms\"")];
+    let device = Device { cluster: None, driver, engines: &engines, ..Device::GPU }.text();
+    let end = common::end("60ms", "period = \"1s\"\ndeadline = \"1ms\"\nbudget = \"100us\"");
+    let holder = [NEXT_JOB, ACQUIRE, submit(0, ENDLESS), sleep(20 * MS), RELEASE];
+    let other = [NEXT_JOB, ACQUIRE, RELEASE];
+    let tasks = [("holder", &holder[..]), ("other", &other[..])];
+    let run = common::run(&format!("{SYSTEM}{hog}{device}{end}"), Overheads::NONE, &tasks);
+    let expected = [
+        (0, EngineGrant, 0),
+        (5_000, EngineTaken, 0),
+        (5_000, EngineRelease, 0),
+        (9_900, EngineIdle, 0),
+        (9_900, EngineGrant, 1),
+        (9_900, EngineRelease, 1),
+        (9_900, EngineIdle, 1),
+    ];
+    assert_eq!(engine(&run), expected);
+    assert_eq!(run.report.results[1], [0; 3]);
+}
+
 /// A client's tricks with the count in its doorbell: an operation that never ends is begun, and the count goes back without a kick
 /// or with one; it counts on without a kick, or to where nothing is. None of it lets the next in line in before the engine is idle, the
 /// next loses nothing, and until then the time is the trickster's.

@@ -330,7 +330,9 @@ impl<'a> Waiting<'a> {
         for handle in self.handles(task, kind::ENDPOINT, rights::RECEIVE) {
             let endpoint = handle.object as usize;
             let is_said = system.calls.iter().any(|(by, at, _)| (*by, *at) == (task, endpoint)) && suspends > 0;
-            if !is_said && (!is_scripted || self.steps(task, operation::SERVE).any(|at| at == endpoint)) {
+            let receives = [operation::SERVE, operation::RECEIVE, operation::REPLY];
+            if !is_said && (!is_scripted || receives.iter().any(|one| self.steps(task, *one).any(|at| at == endpoint)))
+            {
                 let name = &system.endpoints[endpoint].0;
                 found.push(format!(
                     "it waits for requests at `{name}`, for how long is not said in `uses` and `suspends`"

@@ -167,6 +167,37 @@ fn bottom_halves_run_at_the_priority_of_who_waits_for_them() {
     }
 }
 
+/// A driver without a budget signals the thread on the reservation of which it runs, or another one, or while a second one waits, too.
+#[test]
+fn a_bottom_half_without_a_budget_lets_its_waiter_go_on() {
+    for (cpus, waiter) in [(1, real_time(3)), (1, periodic(3, 2, 3)), (1, background(2))] {
+        let mut model = Model::new(format!("passive driver, {cpus} CPUs, waiter of {waiter:?}"), &[cpus])
+            .task("waiter", 0, waiter, &[Wait("done"), WaitFor("done", 1), Sleep(1)])
+            .task("second", 0, real_time(4), &[Wait("other"), Signal("event"), Yield])
+            .task("driver", 0, PASSIVE, &[Wait("event"), Signal("done"), Signal("other")]);
+        model.bound = vec![("done", "driver"), ("other", "driver")];
+        holds(&model.ticks(2));
+    }
+}
+
+/// A waiter lends to the holder of a mutex and goes on when that lets it, whatever the classes of both: on one CPU the holder goes on behind it.
+#[test]
+fn a_mutex_passes_to_its_only_waiter_and_back() {
+    let users = [
+        (real_time(3), real_time(9)),
+        (real_time(3), background(3)),
+        (periodic(3, 2, 3), periodic(6, 3, 6)),
+        (background(2), background(2)),
+    ];
+    for (high, low) in users {
+        let model = Model::new(format!("mutex, 1 CPU, users of {high:?} and {low:?}"), &[1])
+            .task("high", 0, high, &[Acquire("x"), Release("x"), Sleep(1)])
+            .task("low", 0, low, &[Acquire("x"), Release("x"), Yield, Signal("n")])
+            .task("other", 0, real_time(5), &[Wait("n"), Acquire("x"), Release("x")]);
+        holds(&model.ticks(2));
+    }
+}
+
 /// On one CPU most switches are short: timers, signals, waits and turns, in every order, each compared with the slow path.
 #[test]
 fn a_fast_switch_does_what_the_slow_path_does() {

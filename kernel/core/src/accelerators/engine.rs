@@ -34,8 +34,6 @@ pub struct Engine {
     reset_bits: u64,
     unwatched: bool,
     is_asked: bool,
-    /// CPU time of the driver when it was asked for a reset, and at the last look since then.
-    driver_times: [Nanoseconds; 2],
 }
 
 impl Engine {
@@ -53,7 +51,6 @@ impl Engine {
         reset_bits: 0,
         unwatched: false,
         is_asked: false,
-        driver_times: [Nanoseconds::ZERO; 2],
     };
 
     //--- Reads ---------------------------------------------------------------------------------------------
@@ -135,13 +132,6 @@ impl Engine {
         self.unwatched
     }
 
-    /// The driver's CPU time since it was asked for a reset, and since the last look, if `time` is that of its life.
-    #[must_use]
-    #[inline]
-    pub fn times_since(&self, time: Nanoseconds) -> [Nanoseconds; 2] {
-        self.driver_times.map(|since| time.saturating_sub(since))
-    }
-
     /// Whether the deciding device has been asked how long the engine has been occupied, and the planned look will believe
     /// its answer.
     #[must_use]
@@ -214,18 +204,6 @@ impl Engine {
     pub(crate) fn end_watch(&mut self) -> Instant {
         self.unwatched = true;
         self.granted + self.watchdog
-    }
-
-    /// The driver, with this CPU time of its life, is asked for a reset.
-    #[inline]
-    pub(crate) fn begin_reset(&mut self, time: Nanoseconds) {
-        self.driver_times = [time; 2];
-    }
-
-    /// The look that takes place finds the driver with this CPU time.
-    #[inline]
-    pub(crate) fn note_driver(&mut self, time: Nanoseconds) {
-        self.driver_times[1] = time;
     }
 
     /// The look that takes place plans the next one.

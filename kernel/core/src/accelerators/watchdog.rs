@@ -58,6 +58,25 @@ use crate::{Kernel, Machine, Planted};
 /// The least time between two looks at a driver that is at a reset.
 const PAUSE: Nanoseconds = Nanoseconds(1_000_000);
 
+/// CPU time of the driver of an engine that is being reset.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reset {
+    /// When the driver was asked.
+    asked: Nanoseconds,
+    /// At the last look since then.
+    seen: Nanoseconds,
+}
+
+impl Reset {
+    /// No reset yet.
+    pub(crate) const NONE: Reset = Reset { asked: Nanoseconds::ZERO, seen: Nanoseconds::ZERO };
+
+    /// The driver's CPU time since it was asked, and since the last look, if `time` is that of its life.
+    pub(crate) fn times_since(self, time: Nanoseconds) -> [Nanoseconds; 2] {
+        [time.saturating_sub(self.asked), time.saturating_sub(self.seen)]
+    }
+}
+
 impl Kernel {
     /// The look with this number is due.
     #[inline(never)]
@@ -129,11 +148,11 @@ impl Kernel {
         let Some(driver) = self.engines[engine].driver() else { return false };
         let thread = &self.threads[driver];
         let (state, time) = (thread.state(), thread.statistics().time);
-        let object = &mut self.engines[engine];
-        let [since_asked, since_look] = object.times_since(time);
-        object.note_driver(time);
+        let reset = &mut self.resets[engine];
+        let [since_asked, since_look] = reset.times_since(time);
+        reset.seen = time;
         let was_ready = state == State::Ready || since_look != Nanoseconds::ZERO;
-        state != State::Stopped && was_ready && since_asked < object.reset_bound()
+        state != State::Stopped && was_ready && since_asked < self.engines[engine].reset_bound()
     }
 
     /// Takes `engine` away from `user`, which has had it for too long. A held engine is released; if it is still busy then,
@@ -159,7 +178,7 @@ impl Kernel {
             self.engines[engine].driver().map_or(Nanoseconds::ZERO, |driver| self.threads[driver].statistics().time);
         let object = &mut self.engines[engine];
         let bits = if object.lock_mut().expire().is_some() {
-            object.begin_reset(time);
+            self.resets[engine] = Reset { asked: time, seen: time };
             object.reset_bits()
         } else {
             0

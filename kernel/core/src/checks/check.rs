@@ -960,7 +960,7 @@ impl Kernel {
             hasher.write_u64(if counts { from_now(object.granted()) } else { 0 });
             hasher.write_u16(thread_number(object.driver()));
             if let (Lock::Resetting(_), Some(driver)) = (object.lock().state(), object.driver()) {
-                let [since_asked, since_look] = object.times_since(self.threads[driver].statistics().time);
+                let [since_asked, since_look] = self.resets[engine].times_since(self.threads[driver].statistics().time);
                 hasher.write_u64(since_asked.0.min(object.reset_bound().0));
                 hasher.write_u8((since_look != Nanoseconds::ZERO).into());
             }

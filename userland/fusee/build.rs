@@ -8,7 +8,13 @@ use std::path::Path;
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
-    if env::var("CARGO_CFG_TARGET_OS").as_deref() != Ok("none") {
+    // Where programs can be run by the simulator.
+    println!("cargo::rustc-check-cfg=cfg(door)");
+    let [system, processor] = ["CARGO_CFG_TARGET_OS", "CARGO_CFG_TARGET_ARCH"].map(|name| env::var(name).unwrap_or_default());
+    if system == "linux" && processor == "x86_64" {
+        println!("cargo::rustc-cfg=door");
+    }
+    if system != "none" {
         return;
     }
     let here = env::var("CARGO_MANIFEST_DIR").expect("cargo sets CARGO_MANIFEST_DIR");

@@ -432,7 +432,7 @@ fn note_built(id: String) {
 
 /// Runs cargo, which builds into `folder`. On a terminal cargo shows what it does, elsewhere one line says what is built: each
 /// only the first time, because some commands build again and again.
-fn run(command: &mut Command, folder: &Path, what: &str) -> Result<()> {
+pub(crate) fn run(command: &mut Command, folder: &Path, what: &str) -> Result<()> {
     run_with(command, folder, what, &[])
 }
 
@@ -548,21 +548,25 @@ enum RunsOn<'a> {
 
 /// Programs that one call of cargo builds.
 #[derive(Debug)]
-struct Step<'a> {
+pub(crate) struct Step<'a> {
     /// The board.
     board: &'a str,
     /// Where they come from.
-    project: &'a Project,
+    pub project: &'a Project,
     /// Package and program.
-    programs: Vec<(&'a str, &'a str)>,
+    pub programs: Vec<(&'a str, &'a str)>,
     /// The package whose own folder they go to; `None`: the folder of all.
-    own: Option<&'a str>,
+    pub own: Option<&'a str>,
 }
 
 /// How to build the programs `wanted`, written package/program. Cargo puts all programs of one folder side by side, whatever package
 /// they are of, so those that have namesakes in their workspace go to a folder of their package: whichever run builds them, none
 /// gets another's.
-fn steps<'a>(board: &'a str, wanted: &BTreeSet<&'a str>, projects: &[&'a Project]) -> Result<Vec<Step<'a>>, Reason> {
+pub(crate) fn steps<'a>(
+    board: &'a str,
+    wanted: &BTreeSet<&'a str>,
+    projects: &[&'a Project],
+) -> Result<Vec<Step<'a>>, Reason> {
     let mut steps: Vec<Step<'a>> = Vec::new();
     for binary in wanted {
         let Some((package, program)) = binary.split_once('/') else {

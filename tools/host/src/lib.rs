@@ -22,6 +22,7 @@
 //! decode     guest memory -> trace, addresses -> source lines, stacks -> calls
 //! screen     when a picture of a screen is made
 //! qemu       runs an image under a time limit
+//! hosted     programs of tasks for the host, where the simulator runs them
 //! build      kernel, firmware, tasks and manifest -> one bootable image
 //! project    the cargo workspace that a command is about
 //! turns      how long the turns of emulated CPUs may be
@@ -50,6 +51,7 @@ pub mod ends;
 pub mod errata;
 pub mod evidence;
 pub mod folders;
+pub mod hosted;
 pub mod isolation;
 pub mod judge;
 pub mod kept;

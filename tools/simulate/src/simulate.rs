@@ -5,15 +5,18 @@
 
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
-use clap::Args;
+use anyhow::{Context, Result, bail, ensure};
+use clap::{Args, ValueEnum};
 use fusee_abi::trace::Record;
 use fusee_kernel_core::{limits, object};
 use fusee_manifest::trace::Trace;
 use fusee_manifest::{Manifest, PolicyName, Resolved, Time, Variant};
 use fusee_simulator::workload::{CPU, Generator, Platform, SimulatedTask, Source, TaskSet, cpus, task_name};
-use fusee_simulator::{Checks, EndedBy, First, Options, Overheads, Report, simulate_observed};
+use fusee_simulator::{
+    Checks, EndedBy, First, Hosted, Options, Overheads, Pace, Report, has_substitute, simulate_observed, unsuited,
+};
 use fusee_views::metrics::Metrics;
 use fusee_views::services::Services;
 use fusee_views::state::{Awaited, Ended, State};
@@ -22,6 +25,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use fusee_host::answers::{self, RunAnswer, VerdictAnswer};
 use fusee_host::decisive::Decisive;
 use fusee_host::folders::Folder;
+use fusee_host::hosted;
 use fusee_host::judge::{Cause, Problem, Verdict, Watch};
 use fusee_host::observed::{Observed, broken};
 use fusee_host::project::Project;
@@ -82,6 +86,37 @@ pub struct SimulateArguments {
     /// Leave all doorbells mapped: engine locks become advice.
     #[arg(long)]
     unmanaged: bool,
+    /// Run the programs of all tasks that have one, built for this host, also of those with a `model`. Without this option, a task without script and model
+    /// runs its program.
+    #[arg(long, conflicts_with = "no_programs")]
+    programs: bool,
+    /// Run no programs: tasks without script and model do nothing.
+    #[arg(long)]
+    no_programs: bool,
+    /// The virtual time that code of programs takes: that which they burn, or in each job the declared `wcet`.
+    #[arg(long, value_enum, default_value_t = PaceArgument::Burns)]
+    pace: PaceArgument,
+    /// The time of the host in which a program makes its next call; one that does not loops for ever, and is ended.
+    #[arg(long, default_value = "10s", value_parser = values::time)]
+    patience: Time,
+}
+
+/// The virtual time that code of programs takes.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum PaceArgument {
+    /// That which programs burn.
+    Burns,
+    /// In each job the declared `wcet`.
+    Wcet,
+}
+
+impl From<PaceArgument> for Pace {
+    fn from(argument: PaceArgument) -> Pace {
+        match argument {
+            PaceArgument::Burns => Pace::Burns,
+            PaceArgument::Wcet => Pace::Wcet,
+        }
+    }
 }
 
 /// Simulates what the command line says; `false`: it ran, and what came out is not good.
@@ -119,7 +154,8 @@ pub fn simulate(arguments: &SimulateArguments) -> Result<bool> {
             }
             let name = &manifest.system.name;
             let title = name.strip_suffix(&format!(".{variant}")).unwrap_or(name).to_owned();
-            return one(&project, &manifest, &title, &Options { overheads, ..Options::default() }, arguments);
+            let hosted = hosted(&project, &manifest, arguments)?;
+            return one(&project, &manifest, &title, &Options { overheads, hosted, ..Options::default() }, arguments);
         }
     };
     ensure!(
@@ -150,6 +186,45 @@ pub fn simulate(arguments: &SimulateArguments) -> Result<bool> {
         good &= one(&project, &manifest, &set.name, &options, arguments)?;
     }
     Ok(good)
+}
+
+/// The programs that the simulator runs, built for this host. Tasks with a program that cannot run are named.
+fn hosted(project: &Project, manifest: &Manifest, arguments: &SimulateArguments) -> Result<Hosted> {
+    let tasks = &manifest.system.tasks;
+    let (pace, patience) = (arguments.pace.into(), Duration::from_nanos(arguments.patience.0));
+    let nothing = fusee_simulator::unmodelled(manifest);
+    let is_wanted = |index: &usize| {
+        let task = &tasks[*index];
+        let is_free = task.model.is_empty() && !has_substitute(manifest, *index);
+        task.script.is_empty() && !arguments.no_programs && (arguments.programs || is_free)
+    };
+    let mut chosen = Vec::new();
+    for index in (0..tasks.len()).filter(is_wanted) {
+        let name = &tasks[index].name;
+        match unsuited(manifest, index) {
+            None => chosen.push(index),
+            Some(why) if arguments.programs && nothing.contains(&index) => {
+                bail!("the program of `{name}` cannot run in the simulator: {why}");
+            }
+            Some(why) => {
+                let instead = match (nothing.contains(&index), tasks[index].model.is_empty()) {
+                    (true, _) => "it does nothing",
+                    (false, true) => "the simulator's substitute takes its place",
+                    (false, false) => "its `model` takes its place",
+                };
+                eprintln!("{} `{name}`: {instead}, because {why}", report::yellow("note:"));
+            }
+        }
+    }
+    if chosen.is_empty() {
+        return Ok(Hosted { pace, patience, ..Hosted::default() });
+    }
+    let fusee = Project::fusee()?;
+    let projects = if project.is(&fusee) { vec![&fusee] } else { vec![project, &fusee] };
+    let wanted = chosen.iter().map(|index| tasks[*index].binary.as_str()).collect();
+    let built = hosted::plan(&wanted, &projects).map_err(|reason| manifest.at_binary(reason))?.build(project)?;
+    let place = |index: &usize| Some((*index, built.get(&tasks[*index].binary)?.clone()));
+    Ok(Hosted { programs: chosen.iter().filter_map(place).collect(), pace, patience })
 }
 
 /// A set of a file in the simulator's terms.
@@ -187,9 +262,15 @@ struct Simulated<'a> {
     took: f64,
 }
 
-/// Tasks whose end ends a simulation. Programs without a model end at once, so their ends do not count.
-fn decisive(manifest: &Manifest, keep_going: bool) -> Vec<Decisive> {
-    let unmodelled = fusee_simulator::unmodelled(manifest);
+/// Tasks with a program that do nothing: neither their programs are run nor anything else.
+fn idle(manifest: &Manifest, hosted: &Hosted) -> Vec<usize> {
+    let runs = |task: &usize| hosted.programs.iter().any(|(index, _)| index == task);
+    fusee_simulator::unmodelled(manifest).into_iter().filter(|task| !runs(task)).collect()
+}
+
+/// Tasks whose end ends a simulation. Those that do nothing end at once, so their ends do not count.
+fn decisive(manifest: &Manifest, hosted: &Hosted, keep_going: bool) -> Vec<Decisive> {
+    let unmodelled = idle(manifest, hosted);
     let mut decisive = Decisive::of(&manifest.system, manifest.expectations.as_ref(), true);
     decisive.retain(|decisive| !keep_going && !decisive.tasks.iter().any(|task| unmodelled.contains(task)));
     decisive
@@ -197,7 +278,7 @@ fn decisive(manifest: &Manifest, keep_going: bool) -> Vec<Decisive> {
 
 /// Simulates one system, and watches it.
 fn run<'a>(manifest: &'a Manifest, options: &Options, arguments: &SimulateArguments) -> Result<Simulated<'a>> {
-    let decisive = decisive(manifest, arguments.keep_going);
+    let decisive = decisive(manifest, &options.hosted, arguments.keep_going);
     let options = Options {
         managed: arguments.unmanaged.then_some(false),
         decisive: decisive.iter().map(|decisive| decisive.tasks.clone()).collect(),
@@ -226,7 +307,7 @@ fn run<'a>(manifest: &'a Manifest, options: &Options, arguments: &SimulateArgume
     progress.finish_and_clear();
     let trace = Trace::from_records(records);
     watch.set_states(report.states.iter().enumerate().map(|(task, state)| state_of(*state, task, &manifest.system)));
-    let mut problems = problems(manifest, &report, &watch, &trace, seen, arguments.unmanaged);
+    let mut problems = problems(manifest, &options.hosted, &report, &watch, &trace, seen, arguments.unmanaged);
     if problems.iter().any(|problem| problem.cause == Cause::MissedDeadlines) {
         let broken = broken(&observed.declarations()).into_iter();
         let broken = broken.map(|text| Problem { cause: Cause::Declaration, text });
@@ -282,7 +363,7 @@ fn one(
     if arguments.json {
         say(&answers::line(&simulated.answer(manifest))?);
     } else {
-        print_tables(manifest, &simulated, arguments.keep_going);
+        print_tables(manifest, &simulated, &options.hosted, arguments.keep_going);
         report::graph_table(&manifest.system, simulated.watch.latencies()).into_iter().for_each(|table| say(&table));
         if arguments.observed {
             say(&fusee_host::observed::table(&observed.declarations()).to_string());
@@ -370,9 +451,9 @@ fn heading(set: &TaskSet, platform: &Platform) -> String {
     format!("{}: {tasks} tasks use {used} CPUs of {}, {policy}", set.name, clusters.join(" + "))
 }
 
-/// What the manifest promises and the simulation did not keep. Programs without a model end at once, which says nothing of them.
-fn verdict(manifest: &Manifest, watch: &Watch<'_>, unmanaged: bool) -> Vec<Problem> {
-    let unmodelled = fusee_simulator::unmodelled(manifest);
+/// What the manifest promises and the simulation did not keep. Tasks that do nothing end at once, which says nothing of them.
+fn verdict(manifest: &Manifest, hosted: &Hosted, watch: &Watch<'_>, unmanaged: bool) -> Vec<Problem> {
+    let unmodelled = idle(manifest, hosted);
     if !unmodelled.is_empty() {
         let names: Vec<&str> = unmodelled.iter().map(|task| manifest.system.tasks[*task].name.as_str()).collect();
         let do_nothing = "have a program but no `model`, so here they do nothing";
@@ -386,13 +467,14 @@ fn verdict(manifest: &Manifest, watch: &Watch<'_>, unmanaged: bool) -> Vec<Probl
 /// What is wrong with a simulation.
 fn problems(
     manifest: &Manifest,
+    hosted: &Hosted,
     report: &Report,
     watch: &Watch<'_>,
     trace: &Trace,
     seen: usize,
     unmanaged: bool,
 ) -> Vec<Problem> {
-    let mut problems = verdict(manifest, watch, unmanaged);
+    let mut problems = verdict(manifest, hosted, watch, unmanaged);
     let mut bad = |cause, text| problems.push(Problem { cause, text });
     if let Some(code) = report.exit.filter(|code| *code != 0) {
         bad(Cause::ExitCode, format!("the system ended with code {code}"));
@@ -407,7 +489,7 @@ fn problems(
     problems
 }
 
-fn print_tables(manifest: &Manifest, simulated: &Simulated<'_>, keep_going: bool) {
+fn print_tables(manifest: &Manifest, simulated: &Simulated<'_>, hosted: &Hosted, keep_going: bool) {
     let Simulated { report, metrics, watch, trace, seen, .. } = simulated;
     say(&format!("{} traps, {seen} records, until {} us", report.traps, report.ended_at / 1_000));
     match report.ended_by {
@@ -418,7 +500,7 @@ fn print_tables(manifest: &Manifest, simulated: &Simulated<'_>, keep_going: bool
         EndedBy::Limit => say("the system did not end itself"),
         EndedBy::NothingLeft => say(&report::nothing_left(&manifest.system, watch)),
         EndedBy::Decisive(place) => {
-            decisive(manifest, keep_going)
+            decisive(manifest, hosted, keep_going)
                 .get(place)
                 .into_iter()
                 .for_each(|decisive| say(&decisive.words(&manifest.system)));

@@ -10,12 +10,13 @@ use fusee_abi::call::{CARRIES, Call, DEADLINE, FIRST_WORD, GIVEN, KEPT, LENT, NE
 use fusee_abi::script::{Step, operation};
 use fusee_accel_contract as contract;
 use fusee_kernel_core::id::ThreadId;
-use fusee_kernel_core::{Machine, Registers};
+use fusee_kernel_core::{Fault, Machine, Registers};
 use sharer::course::Shown;
 
 use crate::board::{Board, DeviceUse, DoorbellStore, Submitted};
 use crate::gpu_job::{GpuTask, Progress};
 use crate::graph::{Node, Tell};
+use crate::process::Failure;
 use crate::sharing::{Sessions, Sharer, Sharing};
 use crate::watcher::{Supervisor, Watch};
 
@@ -177,6 +178,10 @@ pub enum Action {
     Store(DoorbellStore),
     /// Do something it may not.
     Fault(&'static str),
+    /// Do something it may not, which a program on the host did.
+    Faulted(Fault),
+    /// Nothing any more: the simulation ends.
+    Failed(Failure),
 }
 
 #[derive(Clone, Copy, Debug)]

@@ -243,6 +243,21 @@ pub struct Board {
     pub graph_ends: Vec<GraphEnd>,
     /// Whether scripted tasks look at the device again and again in place of waiting to be told.
     pub polls: bool,
+    /// For each task whose program has pages, the changes of those that it maps by calls.
+    page_changes: BTreeMap<ThreadId, Vec<PageChange>>,
+}
+
+/// A change of pages of a region that a task maps by calls.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct PageChange {
+    /// The region.
+    pub region: RegionId,
+    /// Number of the first page.
+    pub first: u64,
+    /// How many pages.
+    pub count: u64,
+    /// Whether they are there afterwards.
+    pub mapped: bool,
 }
 
 /// A job of a source or a sink of a graph has ended.
@@ -342,6 +357,7 @@ impl Board {
             waiting_nodes: BTreeSet::new(),
             graph_ends: Vec::new(),
             polls: false,
+            page_changes: BTreeMap::new(),
         };
         for device in 0..board.devices.len() {
             board.open_contexts(device);
@@ -610,6 +626,17 @@ impl Board {
         self.regions.reach(thread.index(), handle, stores).ok_or("a region that is not mapped")
     }
 
+    /// Keeps the changes of pages that `thread` maps by calls, from here on.
+    pub fn keep_page_changes(&mut self, thread: ThreadId) {
+        self.page_changes.entry(thread).or_default();
+    }
+
+    /// All changes of pages that `thread` has made by calls, in all of its lives.
+    #[must_use]
+    pub fn page_changes(&self, thread: ThreadId) -> &[PageChange] {
+        self.page_changes.get(&thread).map_or(&[], Vec::as_slice)
+    }
+
     /// Polls the devices that are due; interrupts that they raise are pending.
     pub fn poll_devices(&mut self) {
         for device in &mut self.devices {
@@ -817,7 +844,11 @@ impl Machine for Board {
         }
     }
 
-    fn set_region_pages(&mut self, _thread: ThreadId, _region: RegionId, _first: u64, _count: u64, _mapped: bool) {}
+    fn set_region_pages(&mut self, thread: ThreadId, region: RegionId, first: u64, count: u64, mapped: bool) {
+        if let Some(changes) = self.page_changes.get_mut(&thread) {
+            changes.push(PageChange { region, first, count, mapped });
+        }
+    }
 
     fn set_place(&mut self, thread: ThreadId, region: RegionId, place: Place) {
         if let Some(at) = self.regions.place(thread.index(), region.index()) {

@@ -1,4 +1,4 @@
-//! Runs the kernel on the host, in virtual time, with scripted tasks and the device model.
+//! Runs the kernel on the host, in virtual time, with scripted tasks, programs that are built for the host, and the device model.
 //!
 //! The kernel is the one that boots on boards: [`fusee_kernel_core::Kernel`]. Here it meets a [`Machine`] with
 //! time that passes while tasks burn and devices work, and in the kernel only as far as [`Overheads`] say. All
@@ -11,6 +11,7 @@
 //! - [`sharing`]: the program of a sharer, and the server of sessions that resets for it.
 //! - [`board`]: the machine: registers, interrupts, memory and the device.
 //! - [`run`]: the loop over events.
+//! - [`process`]: a task whose program is built for the host, as a process.
 //! - [`overheads`]: the costs of kernel paths.
 //! - [`system`]: from a manifest to a simulation.
 //! - [`workload`]: from a task set to a manifest; random task sets.
@@ -27,6 +28,7 @@ pub mod gpu_job;
 pub mod graph;
 pub mod lives;
 pub mod overheads;
+pub mod process;
 pub mod run;
 pub mod sharing;
 pub mod system;
@@ -35,5 +37,6 @@ pub mod workload;
 
 pub use actor::{Part, Program, RECEIVED, Reply, Request, Until};
 pub use overheads::Overheads;
+pub use process::{Failure, Hosted, PATIENCE, Pace, unsuited};
 pub use run::{Checks, EndedBy, First, Report, Simulation, SimulationError};
-pub use system::{Options, simulate, simulate_observed, simulate_with, unmodelled};
+pub use system::{Options, has_substitute, simulate, simulate_observed, simulate_with, unmodelled};

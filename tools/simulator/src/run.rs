@@ -25,6 +25,7 @@ use sharer::course::Shown;
 use crate::actor::{Action, Actor, Program};
 use crate::board::{Board, GraphEnd};
 use crate::overheads::Overheads;
+use crate::process::Failure;
 
 /// Calls a task may make without time passing, before the run is given up: a task that never computes and
 /// never waits would hang the simulation.
@@ -64,6 +65,15 @@ pub enum SimulationError {
         at: u64,
         /// Task index.
         task: usize,
+    },
+    /// The process of a task cannot go on.
+    Program {
+        /// When.
+        at: u64,
+        /// Task index.
+        task: usize,
+        /// The reason.
+        why: Failure,
     },
 }
 
@@ -452,6 +462,11 @@ impl Simulation {
                 self.trap(cpu, Trap::Fault(FAULT))?;
                 Ok(true)
             }
+            Action::Faulted(fault) => {
+                self.trap(cpu, Trap::Fault(fault))?;
+                Ok(true)
+            }
+            Action::Failed(why) => Err(SimulationError::Program { at: self.board.now, task: thread.index(), why }),
         }
     }
 

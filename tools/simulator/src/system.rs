@@ -1,7 +1,9 @@
 //! From a manifest to a simulation.
 
+use std::sync::Arc;
+
 use fusee_abi::environment;
-use fusee_abi::image::{Engine, PAGE, kind, release};
+use fusee_abi::image::{Engine, PAGE, System, kind, release};
 use fusee_abi::lives::Policy;
 use fusee_abi::trace::Record;
 use fusee_accel_contract::space::client_contexts;
@@ -13,6 +15,7 @@ use sharer::setup::{of_groups, of_members};
 use crate::actor::Program;
 use crate::graph::Node;
 use crate::overheads::Overheads;
+use crate::process::{Failure, Hosted, Memory, Process, unsuited};
 use crate::run::{Checks, First, Mishap, Report, Simulation, SimulationError};
 use crate::sharing::{Sessions, Sharer};
 use crate::watcher::{Supervisor, Watched};
@@ -33,6 +36,22 @@ pub enum Error {
         /// When, in nanoseconds.
         at: u64,
     },
+    /// The program of a task cannot go on.
+    Program {
+        /// The task's name.
+        task: String,
+        /// When, in nanoseconds.
+        at: u64,
+        /// The reason.
+        why: Failure,
+    },
+    /// The program of a task cannot run on the host.
+    Unsuited {
+        /// The task's name.
+        task: String,
+        /// The reason.
+        why: String,
+    },
     /// The simulation failed.
     Simulation(SimulationError),
 }
@@ -42,6 +61,9 @@ impl Error {
     fn of(error: SimulationError, manifest: &Manifest) -> Error {
         match error {
             SimulationError::Stuck { at, task } => Error::Stuck { task: manifest.system.tasks[task].name.clone(), at },
+            SimulationError::Program { at, task, why } => {
+                Error::Program { task: manifest.system.tasks[task].name.clone(), at, why }
+            }
             error => Error::Simulation(error),
         }
     }
@@ -53,10 +75,12 @@ impl std::fmt::Display for Error {
             Error::Manifest(error) => write!(f, "{error}"),
             Error::Stuck { task, at } => write!(
                 f,
-                "`{task}` asks the kernel again and again and no time passes, at {} us: its script needs a step that takes time, such as `burn`, or \
+                "`{task}` asks the kernel again and again and no time passes, at {} us: its script or program needs a step that takes time, such as `burn`, or \
                  paths of the kernel that do (`--overheads`)",
                 at / 1_000
             ),
+            Error::Program { task, at, why } => write!(f, "the program of `{task}`, at {} us, {why}", at / 1_000),
+            Error::Unsuited { task, why } => write!(f, "the program of `{task}` cannot run in the simulator: {why}"),
             Error::Simulation(error) => write!(f, "the simulation failed: {error:?}"),
         }
     }
@@ -85,6 +109,8 @@ pub struct Options {
     pub planted: Option<Planted>,
     /// Tasks, by index, that run something else than the manifest says.
     pub programs: Vec<(usize, Program)>,
+    /// Tasks that run their programs, built for the host.
+    pub hosted: Hosted,
     /// Tasks, by index, that fault the first time they run from an instant on.
     pub faults: Vec<(u64, usize)>,
     /// When devices misbehave.
@@ -133,6 +159,7 @@ fn prepare(manifest: &Manifest, options: &Options) -> Result<Simulation, Error> 
     for (index, other) in &options.programs {
         programs[*index] = other.clone();
     }
+    host(manifest, &packed.system(), &options.hosted, &mut programs)?;
     let simulation = Simulation::new(&packed.system(), programs)?;
     let simulation = simulation.with_overheads(options.overheads).with_checks(options.checks);
     Ok(simulation
@@ -145,7 +172,51 @@ fn prepare(manifest: &Manifest, options: &Options) -> Result<Simulation, Error> 
         .with_decisive(&options.decisive))
 }
 
-/// Tasks with a program for which nothing else stands: no script, no model, and they neither serve nor drive. Here they end at once.
+/// Lets tasks run their programs on the host.
+fn host(
+    manifest: &Manifest,
+    packed: &System<'_>,
+    hosted: &Hosted,
+    programs: &mut [Program],
+) -> Result<(), Error> {
+    let Some((first, _)) = hosted.programs.first() else { return Ok(()) };
+    let name = |index: usize| manifest.system.tasks[index].name.clone();
+    for (index, _) in &hosted.programs {
+        if let Some(why) = unsuited(manifest, *index) {
+            return Err(Error::Unsuited { task: name(*index), why });
+        }
+    }
+    for (index, of) in (0..programs.len()).filter_map(|index| Some((index, graph(&manifest.system, index)?))) {
+        let is_hosted = |index: usize| hosted.programs.iter().any(|(one, _)| *one == index);
+        let node = (0..programs.len()).find(|other| is_hosted(*other) && graph(&manifest.system, *other) == Some(of));
+        if let Some(node) = node.filter(|_| !is_hosted(index)) {
+            let other = name(index);
+            let why = format!("it is a node of a graph, of which the node `{other}` runs a script: nodes of a graph all run programs, or none does");
+            return Err(Error::Unsuited { task: name(node), why });
+        }
+    }
+    let not_made = |error: std::io::Error| {
+        let why = Failure::NotStarted(error.kind());
+        Error::Program { task: name(*first), at: 0, why }
+    };
+    let memory = Arc::new(Memory::new(packed).map_err(not_made)?);
+    for (index, path) in &hosted.programs {
+        let process = Process::new(packed, &manifest.system, *index, path, &memory, hosted);
+        programs[*index] = Program::Custom(Box::new(process));
+    }
+    Ok(())
+}
+
+/// Whether the simulator has a substitute of its own for the program of a task without script and model: one that does what the program does, and not
+/// only answers requests at once.
+#[must_use]
+pub fn has_substitute(manifest: &Manifest, index: usize) -> bool {
+    let program = program(manifest, index, &manifest.system.tasks[index]);
+    !matches!(program, Program::Script { .. } | Program::Server { .. } | Program::Nothing)
+}
+
+/// Tasks with a program for which nothing else stands: no script, no model, and they neither serve nor drive. Here they end at once, unless their programs
+/// are [`Hosted`].
 #[must_use]
 pub fn unmodelled(manifest: &Manifest) -> Vec<usize> {
     let tasks = manifest.system.tasks.iter().enumerate();
@@ -192,6 +263,11 @@ fn program(manifest: &Manifest, index: usize, task: &Task) -> Program {
 #[must_use]
 pub fn object(system: &Resolved, task: usize, handle: u64) -> Option<u32> {
     system.handle(task, handle).map(|record| record.object)
+}
+
+/// The graph of which a task is a node.
+fn graph(system: &Resolved, index: usize) -> Option<usize> {
+    node(system, index, &system.tasks[index]).map(|node| node.graph)
 }
 
 /// A task's place in a graph by the manifest, as `fusee::graph` finds it in its environment.

@@ -1,6 +1,6 @@
 //! Jobs and time.
 
-use crate::syscall::{message, plain, spin, timed};
+use crate::syscall::{self, message, plain, spin, timed};
 use crate::{Instant, JobError, Nanoseconds, SleepError, YieldError};
 use fusee_abi::call::{Call, NEVER};
 
@@ -89,13 +89,13 @@ const LAST_STRETCH: u64 = 16_000;
 const ROUND: u64 = 4;
 
 /// Computes until this thread has been charged `time` more, preempted or not: never less, and a microsecond or two
-/// more.
+/// more. In the simulator exactly `time`, and without a call.
 ///
 /// Each stretch of computing takes at most two thirds of the rest, even where four emulated CPUs share one timeline
 /// and an instruction costs four nanoseconds. Looking at the clock is a trap, and traps of several CPUs wait for each
 /// other, on no task's account; so the last few microseconds are computed at once, at the speed of the stretch before.
 pub fn burn(time: Nanoseconds) {
-    if time == Nanoseconds::ZERO {
+    if time == Nanoseconds::ZERO || syscall::burn(time) {
         return;
     }
     let mut charged = now().charged;

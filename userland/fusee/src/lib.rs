@@ -21,14 +21,15 @@
 //!
 //! 1. Memory shared with other tasks or devices is never borrowed: bytes are copied in and out
 //!    ([`SharedBytes`]), because others may write at any moment.
-//! 2. `unsafe` lives in `syscall`, in `memory`, in the expansion of [`entry!`], and, behind features, in `misbehave`, which
-//!    provokes faults, in `heap`, and in `defmt_logger`. Programs can forbid it.
+//! 2. `unsafe` lives in `syscall`, in `memory`, in the expansion of [`entry!`], for the simulator in `door`, and, behind features, in `misbehave`,
+//!    which provokes faults, in `heap`, and in `defmt_logger`. Programs can forbid it.
 //! 3. An engine's doorbell is reachable only through an [`EngineGuard`], and dropping that gives the engine back.
 //! 4. A token of a pool is held as long as its [`Token`] lives, and a task has one of each pool at most.
 //!
 //! A wrong order of these is an error of the compiler wherever it can be one (`tests/ui`).
 //!
-//! On the host the crate builds with a kernel that refuses every call, so that its pure parts can be tested there.
+//! On the host the crate builds with a kernel that refuses every call, so that its pure parts can be tested there. A program that the simulator starts makes
+//! its calls to the simulated kernel; that needs Linux on x86-64.
 //!
 //! Not here: numbers and layouts (`kernel/abi`), registers of devices (`drivers/framework`).
 #![no_std]
@@ -47,6 +48,8 @@ pub mod crypto;
 mod defmt_logger;
 pub mod display;
 pub mod dma;
+#[cfg(door)]
+mod door;
 mod doorbells;
 mod endpoint;
 mod engine;
@@ -72,7 +75,7 @@ pub mod misbehave;
 mod mutex;
 pub mod net;
 mod notification;
-#[cfg(target_os = "none")]
+#[cfg(any(door, target_os = "none"))]
 mod panic;
 mod pool;
 mod region;
@@ -85,7 +88,7 @@ pub mod sharing;
 #[cfg_attr(not(target_os = "none"), path = "syscall_host.rs")]
 mod syscall;
 mod system;
-#[cfg_attr(not(target_os = "none"), allow(dead_code))]
+#[cfg_attr(not(any(door, target_os = "none")), allow(dead_code))]
 mod trace_text;
 pub mod usage;
 
@@ -119,6 +122,10 @@ pub use system::{End, Ending, System, Task, exit, log, null, shutdown};
 #[doc(hidden)]
 pub use memory::start as __start;
 
+#[cfg(door)]
+#[doc(hidden)]
+pub use door::begin as __begin;
+
 #[doc(hidden)]
 pub const __NOTE: fusee_abi::program::Note = fusee_abi::program::Note::new(env!("CARGO_PKG_VERSION"));
 
@@ -128,7 +135,8 @@ pub const PANIC_CODE: u64 = fusee_abi::trace::PANIC_CODE;
 /// Makes `main` the first function of the task.
 ///
 /// When it returns, the task ends with code 0. The kernel provides the stack and, in `x0`, the address of the
-/// environment page. On the host the macro is empty, and `main` is an ordinary one.
+/// environment page. In the simulator, `main` is the first function of a process of the host, which ends with the task; on the host without
+/// it, `main` is an ordinary one.
 ///
 /// The program gets a note of the version that it was built for, by which `cargo xtask` refuses a program of another version than
 /// the kernel's.
@@ -161,8 +169,36 @@ macro_rules! entry {
     };
 }
 
-/// Makes `main` the first function of the task: on the host, nothing is to be done for that.
-#[cfg(not(target_os = "none"))]
+/// Makes `main` the first function of the task.
+///
+/// The host's linker puts the address of a function into the program that the loader calls before `main`. If the simulator has started the program, that is
+/// the task from there on; otherwise `main` is an ordinary one.
+#[cfg(door)]
+#[macro_export]
+macro_rules! entry {
+    ($main:path) => {
+        const _: () = {
+            extern "C" fn task() {
+                let main: fn() = $main;
+                main()
+            }
+
+            extern "C" fn begin() {
+                $crate::__begin(task)
+            }
+
+            // SAFETY: the section must have addresses of functions that the loader may call before `main`.
+            // - One address, of a function without arguments; further ones of the loader are ignored.
+            // - Before `main`: it uses nothing that the runtime of the host sets up.
+            #[used]
+            #[unsafe(link_section = ".init_array")]
+            static BEGIN: extern "C" fn() = begin;
+        };
+    };
+}
+
+/// Makes `main` the first function of the task: on this host, nothing is to be done for that.
+#[cfg(not(any(door, target_os = "none")))]
 #[macro_export]
 macro_rules! entry {
     ($main:path) => {};

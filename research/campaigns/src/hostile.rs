@@ -716,7 +716,10 @@ fn run(manifest: &Manifest, (seed, number): (u64, u64), kernel: Which) -> Result
         Ok(report) => report,
         Err(error) => {
             let fault = match &error {
-                system::Error::Manifest(_) => return Err(error.to_string()),
+                // No task of a campaign runs a program of the host.
+                system::Error::Manifest(_) | system::Error::Program { .. } | system::Error::Unsuited { .. } => {
+                    return Err(error.to_string());
+                }
                 // Where calls cost nothing, what is refused at once may be asked again for ever.
                 system::Error::Stuck { .. } => return Ok(Outcome { is_stuck: true, ..Outcome::default() }),
                 system::Error::Simulation(error) => {

@@ -43,7 +43,7 @@ pub struct Case {
     /// The system.
     pub manifest: Manifest,
     /// Where its golden trace is.
-    golden: PathBuf,
+    pub golden: PathBuf,
 }
 
 impl Case {

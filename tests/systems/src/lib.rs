@@ -59,6 +59,7 @@ pub mod dump;
 pub mod endings;
 pub mod errata;
 pub mod gdb;
+pub mod hosted;
 pub mod hosts;
 pub mod house;
 pub mod isolation;

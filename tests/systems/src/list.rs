@@ -18,7 +18,7 @@ use crate::context::{Context, Group};
 use crate::target::run_case;
 use crate::{
     arrows, boards, boot, browser, cards, combinations, configurations, conformance, demo, docs, dump, endings, errata,
-    gdb, hosts, house, isolation, kernels, messages, outputs, own_kernels, own_project, readme, refusal, resolution,
+    gdb, hosted, hosts, house, isolation, kernels, messages, outputs, own_kernels, own_project, readme, refusal, resolution,
     runs, schemas, stream, structure, target, times, turns, vision,
 };
 
@@ -62,6 +62,7 @@ pub fn all(context: &Arc<Context>, choice: &Choice) -> Result<Vec<Case>> {
     campaigns(context, &mut cases);
     on_target(context, DEFAULT_BOARD, choice, &mut builds, &mut cases)?;
     golden(context, DEFAULT_BOARD, choice, &mut builds, &mut cases)?;
+    hosted::cases(context, &mut builds, &mut cases)?;
     own(context, &mut cases)?;
     pages(context, &mut cases)?;
     let is_asked = |name: &str| choice.filter.as_ref().is_none_or(|filter| filter.contains(name));
@@ -283,6 +284,11 @@ fn group<'a>(
 pub struct Builds(Vec<Box<dyn FnOnce() -> Result<()> + Send>>);
 
 impl Builds {
+    /// Has something built before it is needed.
+    pub fn add(&mut self, build: impl FnOnce() -> Result<()> + Send + 'static) {
+        self.0.push(Box::new(build));
+    }
+
     /// One check that builds all of them, if there are any.
     fn case(self) -> Option<Case> {
         let count = self.0.len();

@@ -32,7 +32,6 @@ pub fn departure(first: &Run, second: &Run) -> Option<String> {
 #[must_use]
 pub fn compare(image: &Image, run: &Run, expected: &Expectations) -> Vec<String> {
     let system = &image.manifest.system;
-    let name = |index: usize| system.tasks.get(index).map_or("?", |task| task.name.as_str());
     let mut problems = Vec::new();
     match run.outcome.code {
         Some(code) if code == expected.exit.cast_signed() => {}
@@ -62,6 +61,31 @@ pub fn compare(image: &Image, run: &Run, expected: &Expectations) -> Vec<String>
         }
     }
 
+    problems.extend(compare_trace(system, trace, &run.counted(trace, system), &run.outcome.console, image.profile, expected));
+    if image.profile == Profile::Det {
+        if expected.eighth {
+            match kernels::of(system, &run.outcome) {
+                Ok(kernels) if kernels.is_empty() => problems.push("no kernel was launched".to_owned()),
+                Ok(kernels) => problems.extend(kernels.iter().filter_map(KernelRan::problem)),
+                Err(error) => problems.push(format!("{error:#}")),
+            }
+        }
+    }
+    problems
+}
+
+/// The differences between a table `[test]` and the trace of a run, with the ledgers in `counted`, and what was printed. Who ran the system is no matter.
+#[must_use]
+pub fn compare_trace(
+    system: &Resolved,
+    trace: &Trace,
+    counted: &Trace,
+    console: &str,
+    profile: Profile,
+    expected: &Expectations,
+) -> Vec<String> {
+    let name = |index: usize| system.tasks.get(index).map_or("?", |task| task.name.as_str());
+    let mut problems = Vec::new();
     let mut faulted = report::faulted_tasks(trace);
     let mut faults = expected.faults.clone();
     if expected.faults_in_any_order {
@@ -97,7 +121,7 @@ pub fn compare(image: &Image, run: &Run, expected: &Expectations) -> Vec<String>
         }
     }
     for line in &expected.console {
-        let shown = run.outcome.console.lines().filter(|shown| shown.trim_end() == line).count();
+        let shown = console.lines().filter(|shown| shown.trim_end() == line).count();
         let wanted = expected.console.iter().filter(|other| *other == line).count();
         if shown != wanted {
             problems.push(format!("the console shows the line `{line}` {shown} times, not {wanted}"));
@@ -105,8 +129,8 @@ pub fn compare(image: &Image, run: &Run, expected: &Expectations) -> Vec<String>
     }
 
     // Emulated in parallel, time depends on the host.
-    if image.profile == Profile::Det {
-        let ledgers = run.counted(trace, system).ledgers();
+    if profile == Profile::Det {
+        let ledgers = counted.ledgers();
         for task in &expected.no_misses {
             let amount = |ledger: Ledger| ledgers.get(&(ledger as u16, *task as u16)).copied().unwrap_or(0);
             let (jobs, misses, skipped) = (amount(Ledger::Jobs), amount(Ledger::Misses), amount(Ledger::Skipped));
@@ -116,13 +140,6 @@ pub fn compare(image: &Image, run: &Run, expected: &Expectations) -> Vec<String>
         }
         for task in &expected.responses {
             problems.extend(exceeds_bound(trace, system, *task));
-        }
-        if expected.eighth {
-            match kernels::of(system, &run.outcome) {
-                Ok(kernels) if kernels.is_empty() => problems.push("no kernel was launched".to_owned()),
-                Ok(kernels) => problems.extend(kernels.iter().filter_map(KernelRan::problem)),
-                Err(error) => problems.push(format!("{error:#}")),
-            }
         }
         if let Some(wanted) = &expected.verdict {
             let verdict = Watch::of(trace, system).verdict(Some(expected));

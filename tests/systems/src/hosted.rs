@@ -1,0 +1,129 @@
+//! Programs of tasks, built for the host: the simulator runs them with the results that QEMU has.
+//!
+//! Compared are the golden traces of conformance systems, whose scripts the program `scripted` plays, and the tables `[test]` of target systems. Each system
+//! runs twice, and the second time must leave the same records.
+//!
+//! Not here: systems with a device, which no program reaches in the simulator.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+
+use anyhow::{Context as _, Result, anyhow};
+use fusee_host::hosted::plan;
+use fusee_host::report;
+use fusee_host::system;
+use fusee_manifest::trace::Trace;
+use fusee_manifest::{Manifest, Profile, Variant};
+use fusee_simulator::{Hosted, Options, Report, simulate_with, unsuited};
+use fusee_tester::expected::{compare_trace, difference};
+use fusee_tester::golden;
+
+use crate::case::{Case, Found, Kind};
+use crate::conformance;
+use crate::context::Context;
+use crate::list::{Builds, manifests};
+
+/// Virtual nanoseconds after which a simulation is given up.
+const LIMIT: u64 = 20_000_000_000;
+
+/// Systems whose programs are built together.
+struct Group {
+    context: Arc<Context>,
+    /// Programs, written package/program.
+    wanted: BTreeSet<String>,
+    built: OnceLock<Result<BTreeMap<String, PathBuf>, String>>,
+}
+
+impl Group {
+    fn programs(&self) -> Result<&BTreeMap<String, PathBuf>> {
+        let build = || {
+            let project = self.context.fusee();
+            let wanted = self.wanted.iter().map(String::as_str).collect();
+            let planned = plan(&wanted, &[project]).map_err(|reason| reason.to_string())?;
+            planned.build(project).map_err(|error| format!("{error:#}"))
+        };
+        self.built.get_or_init(build).as_ref().map_err(|error| anyhow!("{error}"))
+    }
+}
+
+/// A system that runs with programs.
+struct System {
+    manifest: Manifest,
+    /// Where its golden trace is; `None`: its table `[test]` is compared.
+    golden: Option<PathBuf>,
+}
+
+impl System {
+    fn name(&self) -> String {
+        format!("simulated::{}", self.manifest.system.name)
+    }
+
+    fn check(&self, programs: &BTreeMap<String, PathBuf>) -> Result<Found> {
+        let (report, mut problems) = (self.run(programs)?, Vec::new());
+        let again = self.run(programs)?;
+        if report.records != again.records {
+            problems.push("a second run left other records".to_owned());
+        }
+        let words = format!("{} traps", report.traps);
+        let exit = report.exit;
+        let trace = Trace::from_records(report.records);
+        match &self.golden {
+            Some(path) => {
+                let expected = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
+                let seen = golden::canonical(&self.manifest, &trace)?;
+                let difference = difference(&expected, &seen);
+                problems.extend(difference.map(|words| format!("programs (+) and {} (-) differ:\n{words}", path.display())));
+            }
+            None => {
+                let system = &self.manifest.system;
+                let expected = self.manifest.expectations.as_ref().context("no table `[test]`")?;
+                if exit != Some(expected.exit) {
+                    problems.push(format!("ended with code {exit:?}, not {}", expected.exit));
+                }
+                problems.extend(report::unbalanced(&trace));
+                problems.extend(compare_trace(system, &trace, &trace, "", Profile::Det, expected));
+            }
+        }
+        Ok(Found::with_words(words, problems))
+    }
+
+    fn run(&self, programs: &BTreeMap<String, PathBuf>) -> Result<Report> {
+        let tasks = self.manifest.system.tasks.iter().enumerate();
+        let programs = tasks.filter_map(|(index, task)| Some((index, programs.get(&task.binary)?.clone()))).collect();
+        let hosted = Hosted { programs, ..Hosted::default() };
+        Ok(simulate_with(&self.manifest, &Options { hosted, ..Options::default() }, LIMIT)?)
+    }
+}
+
+/// All systems that run with programs.
+///
+/// # Errors
+/// A folder cannot be read.
+pub fn cases(context: &Arc<Context>, builds: &mut Builds, cases: &mut Vec<Case>) -> Result<()> {
+    let mut systems = Vec::new();
+    for path in manifests(&context.root().join(conformance::FOLDER))? {
+        // One that cannot be read is a failure of its run in QEMU.
+        let all = conformance::Case::all(&context.workspace("hosted"), &path).unwrap_or_default();
+        systems.extend(all.into_iter().map(|case| System { manifest: case.manifest, golden: Some(case.golden) }));
+    }
+    for path in manifests(&context.root().join("tests/target"))? {
+        let manifest = system::read_variant(context.root(), &path, &Variant::default());
+        systems.extend(manifest.ok().map(|manifest| System { manifest, golden: None }));
+    }
+    systems.retain(|system| {
+        let tasks = 0..system.manifest.system.tasks.len();
+        tasks.into_iter().all(|task| unsuited(&system.manifest, task).is_none())
+    });
+    let programs = systems.iter().flat_map(|system| &system.manifest.system.tasks).map(|task| task.binary.clone());
+    let group = Arc::new(Group { context: Arc::clone(context), wanted: programs.collect(), built: OnceLock::new() });
+    if !systems.is_empty() {
+        let group = Arc::clone(&group);
+        builds.add(move || group.programs().map(drop));
+    }
+    for system in systems {
+        let group = Arc::clone(&group);
+        cases.push(Case::new(system.name(), Kind::Det, move || system.check(group.programs()?)));
+    }
+    Ok(())
+}

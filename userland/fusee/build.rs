@@ -10,7 +10,8 @@ fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     // Where programs can be run by the simulator.
     println!("cargo::rustc-check-cfg=cfg(door)");
-    let [system, processor] = ["CARGO_CFG_TARGET_OS", "CARGO_CFG_TARGET_ARCH"].map(|name| env::var(name).unwrap_or_default());
+    let [system, processor] =
+        ["CARGO_CFG_TARGET_OS", "CARGO_CFG_TARGET_ARCH"].map(|name| env::var(name).unwrap_or_default());
     if system == "linux" && processor == "x86_64" {
         println!("cargo::rustc-cfg=door");
     }

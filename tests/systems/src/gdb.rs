@@ -36,7 +36,7 @@ pub fn check(workspace: &Workspace, program: &Path) -> Result<Vec<String>> {
     let count = |number: u32| text.split_once(&format!("${number} = "))?.1.lines().next()?.parse::<u64>().ok();
     let counts: Vec<u64> = (1..=3).filter_map(count).collect();
     let is_counting = matches!(counts[..], [first, second, third] if second == first + 1 && third == second + 1);
-    let called = format!("misbehave::target::compute () at {SOURCE}:{line}");
+    let called = format!("misbehave::compute () at {SOURCE}:{line}");
     let wanted = ["at ('culprit', True)", &called, "#0  fusee_kernel::trap::slow_syscall"];
     let is_there = wanted.iter().all(|words| text.contains(words));
     Ok(if is_counting && is_there { Vec::new() } else { vec![text] })

@@ -18,8 +18,8 @@ use crate::context::{Context, Group};
 use crate::target::run_case;
 use crate::{
     arrows, boards, boot, browser, cards, combinations, configurations, conformance, demo, docs, dump, endings, errata,
-    gdb, hosted, hosts, house, isolation, kernels, messages, outputs, own_kernels, own_project, readme, refusal, resolution,
-    runs, schemas, stream, structure, target, times, turns, vision,
+    gdb, hosted, hosts, house, isolation, kernels, messages, outputs, own_kernels, own_project, readme, refusal,
+    resolution, runs, schemas, stream, structure, target, times, turns, vision,
 };
 
 /// The choice of the checks that are listed.

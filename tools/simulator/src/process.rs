@@ -105,7 +105,10 @@ impl std::fmt::Display for Failure {
                 write!(f, "was built with another version of the crate `fusee`: build it with the one of this tool")
             }
             Failure::Exited(door::NO_MEMORY) => {
-                write!(f, "could not map its memory on this host: addresses that tasks have are taken, or mapping is not allowed")
+                write!(
+                    f,
+                    "could not map its memory on this host: addresses that tasks have are taken, or mapping is not allowed"
+                )
             }
             Failure::Exited(code) => write!(
                 f,
@@ -130,7 +133,9 @@ pub fn unsuited(manifest: &Manifest, index: usize) -> Option<String> {
         return Some("programs run in the simulator on Linux on x86-64 only".to_owned());
     }
     if task.elf().is_some() {
-        return Some("`elf` names a program that is built for the board; `binary` names one that is built here, too".to_owned());
+        return Some(
+            "`elf` names a program that is built for the board; `binary` names one that is built here, too".to_owned(),
+        );
     }
     let names = |is_one: &dyn Fn(&fusee_manifest::Entry) -> bool| {
         let names: Vec<String> =
@@ -142,13 +147,16 @@ pub fn unsuited(manifest: &Manifest, index: usize) -> Option<String> {
         entry.kind == kind::REGION && mappings.any(|one| one.address == entry.address)
     };
     let server = "a server with a script (`serve`) can take its place";
-    let devices = names(&|entry| maps(entry, mapping::DEVICE)).or_else(|| names(&|entry| entry.kind == kind::INTERRUPT));
+    let devices =
+        names(&|entry| maps(entry, mapping::DEVICE)).or_else(|| names(&|entry| entry.kind == kind::INTERRUPT));
     if let Some(names) = devices {
         return Some(format!("it drives a device, which the simulator has no model of ({names}): {server}"));
     }
     let doorbells = [fusee_abi::environment::kind::DOORBELL, kind::DOORBELLS];
     if let Some(names) = names(&|entry| doorbells.contains(&entry.kind)) {
-        return Some(format!("it uses an accelerator, which programs cannot reach in the simulator yet ({names}): a `model` can take its place"));
+        return Some(format!(
+            "it uses an accelerator, which programs cannot reach in the simulator yet ({names}): a `model` can take its place"
+        ));
     }
     if let Some(names) = names(&|entry| maps(entry, mapping::TRACE)) {
         return Some(format!("it reads the trace of a board ({names})"));
@@ -270,8 +278,10 @@ impl Process {
         memory: &Arc<Memory>,
         hosted: &Hosted,
     ) -> Process {
-        let mappings = || system.mappings().iter().filter(|one| one.task as usize == index && one.flags & mapping::STREAM == 0);
-        let region_at = |address: u64| system.regions().iter().position(|region| region.address == address).and_then(RegionId::new);
+        let mappings =
+            || system.mappings().iter().filter(|one| one.task as usize == index && one.flags & mapping::STREAM == 0);
+        let region_at =
+            |address: u64| system.regions().iter().position(|region| region.address == address).and_then(RegionId::new);
         let of = |one: &image::Mapping| Mapping {
             address: one.address,
             bytes: one.pages * PAGE,
@@ -294,7 +304,7 @@ impl Process {
             fixed: mappings().filter(|one| one.flags & special == 0 && !is_stack(one)).map(of).collect(),
             lent: lent.collect(),
             mapped: held_back.filter_map(|one| Some((region_at(one.address)?, of(one)))).collect(),
-            stack: (task.stack * STACK_FACTOR).max(STACK_MIN).min(layout::STACK_MAX),
+            stack: (task.stack * STACK_FACTOR).clamp(STACK_MIN, layout::STACK_MAX),
             execution: execution.filter(|_| hosted.pace == Pace::Wcet),
             patience: hosted.patience,
         };
@@ -357,7 +367,11 @@ impl Process {
     /// The process wants to make a call. A job with a pace first takes the rest of its time.
     fn ask_for(&mut self, board: &mut Board, thread: ThreadId, registers: [u64; REGISTERS]) -> Action {
         if registers[fusee_abi::call::NUMBER] == Call::NextJob as u64 {
-            let rest = self.setup.execution.filter(|_| self.in_job).map_or(0, |execution| execution.saturating_sub(self.burned));
+            let rest = self
+                .setup
+                .execution
+                .filter(|_| self.in_job)
+                .map_or(0, |execution| execution.saturating_sub(self.burned));
             (self.in_job, self.burned) = (true, 0);
             if rest > 0 {
                 (self.left, self.next) = (rest, Next::Call(registers));

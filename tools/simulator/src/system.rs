@@ -173,12 +173,7 @@ fn prepare(manifest: &Manifest, options: &Options) -> Result<Simulation, Error> 
 }
 
 /// Lets tasks run their programs on the host.
-fn host(
-    manifest: &Manifest,
-    packed: &System<'_>,
-    hosted: &Hosted,
-    programs: &mut [Program],
-) -> Result<(), Error> {
+fn host(manifest: &Manifest, packed: &System<'_>, hosted: &Hosted, programs: &mut [Program]) -> Result<(), Error> {
     let Some((first, _)) = hosted.programs.first() else { return Ok(()) };
     let name = |index: usize| manifest.system.tasks[index].name.clone();
     for (index, _) in &hosted.programs {
@@ -191,7 +186,9 @@ fn host(
         let node = (0..programs.len()).find(|other| is_hosted(*other) && graph(&manifest.system, *other) == Some(of));
         if let Some(node) = node.filter(|_| !is_hosted(index)) {
             let other = name(index);
-            let why = format!("it is a node of a graph, of which the node `{other}` runs a script: nodes of a graph all run programs, or none does");
+            let why = format!(
+                "it is a node of a graph, of which the node `{other}` runs a script: nodes of a graph all run programs, or none does"
+            );
             return Err(Error::Unsuited { task: name(node), why });
         }
     }

@@ -61,7 +61,14 @@ pub fn compare(image: &Image, run: &Run, expected: &Expectations) -> Vec<String>
         }
     }
 
-    problems.extend(compare_trace(system, trace, &run.counted(trace, system), &run.outcome.console, image.profile, expected));
+    problems.extend(compare_trace(
+        system,
+        trace,
+        &run.counted(trace, system),
+        &run.outcome.console,
+        image.profile,
+        expected,
+    ));
     if image.profile == Profile::Det {
         if expected.eighth {
             match kernels::of(system, &run.outcome) {

@@ -18,7 +18,9 @@ use core::ptr::{null_mut, with_exposed_provenance_mut};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use fusee_abi::call::NUMBER;
-use fusee_abi::door::{Answer, Ask, Mapping, NO_MEMORY, OTHER_VERSION, REGISTERS, VARIABLE, VERSION, ask, fault, first};
+use fusee_abi::door::{
+    Answer, Ask, Mapping, NO_MEMORY, OTHER_VERSION, REGISTERS, VARIABLE, VERSION, ask, fault, first,
+};
 use fusee_abi::image::mapping;
 use rustix::io::{Errno, read, write};
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous};
@@ -73,15 +75,9 @@ pub fn begin(main: extern "C" fn()) {
     // program.
     let _ = set_parent_process_death_signal(Some(Signal::KILL));
     let Answer { registers, mappings } = receive();
-    let [environment, life, top, bytes, span, span_end] = [
-        first::ENVIRONMENT,
-        first::LIFE,
-        first::STACK_TOP,
-        first::STACK_BYTES,
-        first::SPAN,
-        first::SPAN_END,
-    ]
-    .map(|at| registers[at]);
+    let [environment, life, top, bytes, span, span_end] =
+        [first::ENVIRONMENT, first::LIFE, first::STACK_TOP, first::STACK_BYTES, first::SPAN, first::SPAN_END]
+            .map(|at| registers[at]);
     reserve(span, span_end);
     map_stack(top - bytes, bytes);
     receive_mappings(mappings);
@@ -192,7 +188,9 @@ fn map(change: &Mapping) {
     let is_mapped = is_reserved(address, bytes)
         && match access.is_empty() {
             // SAFETY: the mapping must replace no memory that the program may use. The kernel has taken it away: an access faults on a board, too.
-            true => unsafe { mmap_anonymous(at, bytes as usize, access, MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED) },
+            true => unsafe {
+                mmap_anonymous(at, bytes as usize, access, MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED)
+            },
             // SAFETY: the mapping must replace no memory of the program itself: the span has none, and the simulator keeps the stack out of the changes.
             false => unsafe { mmap(at, bytes as usize, access, MapFlags::SHARED | MapFlags::FIXED, stdout(), offset) },
         }
@@ -211,7 +209,9 @@ fn run_on(top: u64, main: extern "C" fn()) -> ! {
     // SAFETY: the stack must be memory that nothing else uses, aligned to 16 bytes, and nothing of the old one may be needed.
     // - Memory: `map_stack` mapped it for this purpose; `top` ends a page.
     // - Old stack: `run` does not return.
-    unsafe { asm!("mov rsp, {top}", "xor ebp, ebp", "call {run}", "ud2", top = in(reg) top, run = sym run, in("rdi") main, options(noreturn)) }
+    unsafe {
+        asm!("mov rsp, {top}", "xor ebp, ebp", "call {run}", "ud2", top = in(reg) top, run = sym run, in("rdi") main, options(noreturn))
+    }
 }
 
 //--- Faults
@@ -219,7 +219,8 @@ fn run_on(top: u64, main: extern "C" fn()) -> ! {
 /// Lets the host report faults of the program to the simulator.
 fn report_faults() {
     // SAFETY: the mapping must replace nothing: the host chooses the address.
-    let stack = unsafe { mmap_anonymous(null_mut(), FAULT_STACK, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE) };
+    let stack =
+        unsafe { mmap_anonymous(null_mut(), FAULT_STACK, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE) };
     let Ok(stack) = stack else { end(NO_MEMORY) };
     let stack = libc::stack_t { ss_sp: stack, ss_flags: 0, ss_size: FAULT_STACK };
     // SAFETY: the stack must be valid memory for ever: it is never unmapped. The second argument may be null.
@@ -244,10 +245,13 @@ extern "C" fn faulted(signal: c_int, information: *const libc::siginfo_t, contex
     const STORE: i64 = 1 << 1;
     /// The access was the fetch of an instruction.
     const FETCH: i64 = 1 << 4;
-    // SAFETY: both pointers must be valid: the host gives them to handlers of this kind.
-    let (information, context) = unsafe { (&*information, &*context.cast::<libc::ucontext_t>()) };
+    // SAFETY: the pointer must be valid: the host gives one to handlers of this kind.
+    let information = unsafe { &*information };
+    // SAFETY: the pointer must be valid: the host gives handlers of this kind one to a value of this type.
+    let context = unsafe { &*context.cast::<libc::ucontext_t>() };
     let general = &context.uc_mcontext.gregs;
-    let [instruction, stack, error] = [libc::REG_RIP, libc::REG_RSP, libc::REG_ERR].map(|place| general[place as usize]);
+    let [instruction, stack, error] =
+        [libc::REG_RIP, libc::REG_RSP, libc::REG_ERR].map(|place| general[place as usize]);
     // SAFETY: the signal must have an address: those of faults have.
     let address = unsafe { information.si_addr() } as u64;
     let (kind, address) = match signal {

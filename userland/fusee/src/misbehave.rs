@@ -28,8 +28,24 @@ pub enum Fault {
     ReadUnlent(Place),
 }
 
-/// The first instruction of the kernel on the board `virt`: mapped, but not for us (`linker/kernel.ld`).
+/// The first instruction of the kernel on the board `virt`: mapped, but not for us (`linker/kernel.ld`). On the host it is an address of the host's kernel.
 const KERNEL: u64 = 0xffff_ff80_4008_0000;
+
+/// Instructions of the target.
+#[cfg(not(door))]
+macro_rules! either {
+    ($target:literal, $host:literal) => {
+        $target
+    };
+}
+
+/// Instructions of the host, where the simulator runs the program.
+#[cfg(door)]
+macro_rules! either {
+    ($target:literal, $host:literal) => {
+        $host
+    };
+}
 
 /// Provokes `fault`, and ends the task if that changed nothing.
 pub fn provoke(fault: Fault) -> ! {
@@ -38,7 +54,7 @@ pub fn provoke(fault: Fault) -> ! {
         Fault::ReadKernel => read(KERNEL),
         Fault::RunData => {
             // `ret`, so that a machine that runs it comes back.
-            let instructions = [0xd65f_03c0_u32; 4];
+            let instructions = [either!(0xd65f_03c0_u32, 0xc3c3_c3c3_u32); 4];
             run(&raw const instructions as u64);
         }
         Fault::WriteText => write(provoke as *const () as u64 & !7),
@@ -70,26 +86,34 @@ pub fn peek(address: u64) {
 /// Reads the word at `address` and writes it back, if the kernel lets us. The word must be ours alone to write.
 pub fn poke(address: u64) {
     // SAFETY: the accesses must fault, or leave memory as it is: the word that is stored is the one that was read, and this task has one thread.
-    unsafe { asm!("ldr {1}, [{0}]", "str {1}, [{0}]", in(reg) address, out(reg) _, options(nostack, preserves_flags)) };
+    unsafe {
+        asm!(
+            either!("ldr {1}, [{0}]", "mov {1}, [{0}]"),
+            either!("str {1}, [{0}]", "mov [{0}], {1}"),
+            in(reg) address,
+            out(reg) _,
+            options(nostack)
+        );
+    };
 }
 
 fn read(address: u64) {
     // SAFETY: the read must fault or be harmless: of memory it changes nothing, no caller reads a device, and the value is thrown away.
-    unsafe { asm!("ldr {0}, [{0}]", inout(reg) address => _, options(nostack, preserves_flags)) }; // <- how 1 8 11
+    unsafe { asm!(either!("ldr {0}, [{0}]", "mov {0}, [{0}]"), inout(reg) address => _, options(nostack)) }; // <- how 1 8 11
 }
 
 fn write(address: u64) {
     // SAFETY: the write must fault or be harmless. The kernel maps no text writable; should it come through, the
     // only caller leaves by `exit`, and the first two instructions of a function it never calls again are lost.
-    unsafe { asm!("str xzr, [{0}]", in(reg) address, options(nostack, preserves_flags)) }; // <- how 6
+    unsafe { asm!(either!("str xzr, [{0}]", "mov qword ptr [{0}], 0"), in(reg) address, options(nostack)) }; // <- how 6
 }
 
 fn run(address: u64) {
     // SAFETY: the jump must fault or come back. The only caller passes the address of `ret` instructions.
-    unsafe { asm!("blr {0}", in(reg) address, clobber_abi("C")) }; // <- how 2
+    unsafe { asm!(either!("blr {0}", "call {0}"), in(reg) address, clobber_abi("C")) }; // <- how 2
 }
 
 fn undefined() {
-    // SAFETY: the instruction is permanently undefined (Arm ARM, C6.2 UDF): it faults, or changes nothing.
-    unsafe { asm!("udf #0", options(nostack, preserves_flags)) }; // <- how 7
+    // SAFETY: the instruction is permanently undefined (Arm ARM, C6.2 UDF; Intel SDM, UD2): it faults, or changes nothing.
+    unsafe { asm!(either!("udf #0", "ud2"), options(nostack)) }; // <- how 7
 }

@@ -14,7 +14,7 @@ use fusee_host::hosted::plan;
 use fusee_host::report;
 use fusee_host::system;
 use fusee_manifest::trace::Trace;
-use fusee_manifest::{Manifest, Profile, Variant};
+use fusee_manifest::{Manifest, Profile, Task, Variant};
 use fusee_simulator::{Hosted, Options, Overheads, Report, simulate_with, unsuited};
 use fusee_tester::expected::{compare_trace, difference};
 use fusee_tester::golden;
@@ -27,8 +27,10 @@ use crate::list::{Builds, manifests};
 /// Virtual nanoseconds after which a simulation is given up.
 const LIMIT: u64 = 20_000_000_000;
 
+/// Fusee's server of a console.
+const CONSOLE: &str = "console-driver/console-driver";
 /// Target systems that are not run with programs, and the reason.
-const ELSEWHERE: [(&str, &str); 7] = [
+const ELSEWHERE: [(&str, &str); 8] = [
     ("a_heap_that_is_used_up_ends_its_own_task", "programs on the host have the host's heap"),
     ("a_million_random_operations_break_no_invariant", "a large campaign of a system that is run"),
     ("a_server_ended_at_any_instant_is_there_again_for_its_clients", "instants within instructions"),
@@ -36,6 +38,7 @@ const ELSEWHERE: [(&str, &str); 7] = [
     ("a_task_stopped_while_it_stores_on_another_cpu_stores_nothing_more", "a loop without calls"),
     ("a_task_that_never_yields_is_throttled", "a loop without calls"),
     ("waiting_for_the_kernel_lock_in_a_call_is_charged_to_the_caller", "the lock of the board's kernel"),
+    ("what_is_typed_at_a_serial_line_wakes_its_reader_and_comes_back", "the bytes of a serial line"),
 ];
 
 /// Systems whose programs are built together.
@@ -70,6 +73,22 @@ impl System {
         format!("simulated::{}", self.manifest.system.name)
     }
 
+    /// Whether the program of a task can run.
+    fn runs(&self, task: usize) -> bool {
+        unsuited(&self.manifest, task).is_none()
+    }
+
+    /// Whether a task is Fusee's server of a console, for which the simulator has a substitute.
+    fn prints(&self, task: usize) -> bool {
+        self.manifest.system.tasks[task].binary == CONSOLE
+    }
+
+    /// All programs that run.
+    fn programs(&self) -> impl Iterator<Item = &str> {
+        let tasks = self.manifest.system.tasks.iter().enumerate();
+        tasks.filter(|(index, _)| self.runs(*index)).map(|(_, task)| task.binary.as_str())
+    }
+
     fn check(&self, programs: &BTreeMap<String, PathBuf>) -> Result<Found> {
         let (report, mut problems) = (self.run(programs)?, Vec::new());
         let again = self.run(programs)?;
@@ -77,7 +96,7 @@ impl System {
             problems.push("a second run left other records".to_owned());
         }
         let words = format!("{} traps", report.traps);
-        let exit = report.exit;
+        let (exit, console) = (report.exit, report.console);
         let trace = Trace::from_records(report.records);
         match &self.golden {
             Some(path) => {
@@ -95,7 +114,7 @@ impl System {
                     problems.push(format!("ended with code {exit:?}, not {}", expected.exit));
                 }
                 problems.extend(report::unbalanced(&trace));
-                problems.extend(compare_trace(system, &trace, &trace, "", Profile::Det, expected));
+                problems.extend(compare_trace(system, &trace, &trace, &console, Profile::Det, expected));
             }
         }
         Ok(Found::with_words(words, problems))
@@ -103,7 +122,11 @@ impl System {
 
     fn run(&self, programs: &BTreeMap<String, PathBuf>) -> Result<Report> {
         let tasks = self.manifest.system.tasks.iter().enumerate();
-        let programs = tasks.filter_map(|(index, task)| Some((index, programs.get(&task.binary)?.clone()))).collect();
+        let of = |(index, task): (usize, &Task)| {
+            let program = programs.get(&task.binary).filter(|_| self.runs(index))?;
+            Some((index, program.clone()))
+        };
+        let programs = tasks.filter_map(of).collect();
         let hosted = Hosted { programs, ..Hosted::default() };
         // Golden traces are of kernels that take no time; elsewhere a task may call again and again until time has passed.
         let overheads = if self.golden.is_some() { Overheads::NONE } else { Overheads::ROUND };
@@ -130,12 +153,10 @@ pub fn cases(context: &Arc<Context>, builds: &mut Builds, cases: &mut Vec<Case>)
         let manifest = system::read_variant(context.root(), &path, &Variant::default());
         systems.extend(manifest.ok().map(|manifest| System { manifest, golden: None }));
     }
-    systems.retain(|system| {
-        let tasks = 0..system.manifest.system.tasks.len();
-        tasks.into_iter().all(|task| unsuited(&system.manifest, task).is_none())
-    });
-    let programs = systems.iter().flat_map(|system| &system.manifest.system.tasks).map(|task| task.binary.clone());
-    let group = Arc::new(Group { context: Arc::clone(context), wanted: programs.collect(), built: OnceLock::new() });
+    systems
+        .retain(|system| (0..system.manifest.system.tasks.len()).all(|task| system.runs(task) || system.prints(task)));
+    let programs = systems.iter().flat_map(System::programs).map(str::to_owned).collect();
+    let group = Arc::new(Group { context: Arc::clone(context), wanted: programs, built: OnceLock::new() });
     if !systems.is_empty() {
         let group = Arc::clone(&group);
         builds.add(move || group.programs().map(drop));

@@ -342,7 +342,7 @@ impl Simulated<'_> {
             tasks: answers::tasks(&manifest.system, &self.metrics, counted, &self.watch, has_ended),
             graphs: answers::graphs(&manifest.system, self.watch.latencies()),
             observed: self.observed.declarations(),
-            console: None,
+            console: Some(report.console.clone()).filter(|text| !text.is_empty()),
         }
     }
 }
@@ -363,6 +363,9 @@ fn one(
     if arguments.json {
         say(&answers::line(&simulated.answer(manifest))?);
     } else {
+        if !report.console.is_empty() {
+            say(report.console.trim_end());
+        }
         print_tables(manifest, &simulated, &options.hosted, arguments.keep_going);
         report::graph_table(&manifest.system, simulated.watch.latencies()).into_iter().for_each(|table| say(&table));
         if arguments.observed {

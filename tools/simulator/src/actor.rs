@@ -55,6 +55,11 @@ pub enum Program {
         /// The steps between request and reply: computes, and calls others. Nothing: it answers at once.
         service: Vec<Part>,
     },
+    /// The server of a console: keeps what its clients print, and answers at once.
+    Console {
+        /// Handle of its endpoint.
+        endpoint: u64,
+    },
     /// Requests one by one, with any registers: for deadlines, wrong arguments and work left in flight.
     Requests {
         /// The requests.
@@ -351,6 +356,17 @@ impl Actor {
                 self.driver(board, thread, (*wait, *interrupt), (devices, clients), *bottom_half)
             }
             Program::Server { endpoint, service } => self.server(board, thread, *endpoint, service),
+            Program::Console { endpoint } => {
+                if let Phase::Received = self.phase {
+                    let general = &board.registers(thread).general;
+                    let (is_request, client) = (general[0] == 0, general[1]);
+                    let words = std::array::from_fn(|word| general[FIRST_WORD + word]);
+                    if is_request {
+                        board.console.print(client, &words);
+                    }
+                }
+                self.server(board, thread, *endpoint, &[])
+            }
             Program::Requests { requests, again_from } => self.requests(board, thread, requests, *again_from),
             Program::Gpus(task) => self.gpus.act(task, board, thread),
             Program::Supervisor(supervisor) => {

@@ -243,8 +243,43 @@ pub struct Board {
     pub graph_ends: Vec<GraphEnd>,
     /// Whether scripted tasks look at the device again and again in place of waiting to be told.
     pub polls: bool,
+    /// The text that tasks have printed.
+    pub console: Console,
     /// For each task whose program has pages, the changes of those that it maps by calls.
     page_changes: BTreeMap<ThreadId, Vec<PageChange>>,
+}
+
+/// The text of a console, line by line: a line stands where it was complete, as on a board.
+#[derive(Clone, Debug, Default)]
+pub struct Console {
+    /// The complete lines, each with its end.
+    pub text: String,
+    /// For each client, by its badge, the line that is not complete.
+    open: BTreeMap<u64, Vec<u8>>,
+}
+
+impl Console {
+    /// Keeps the text of a message, if it has some.
+    pub fn print(&mut self, client: u64, message: &fusee::Message) {
+        let Some(fusee::console::Request::Print(text, length)) = fusee::console::Request::of(message) else { return };
+        let line = self.open.entry(client).or_default();
+        for &byte in &text[..length] {
+            line.push(byte);
+            if byte == b'\n' {
+                self.text.push_str(&String::from_utf8_lossy(&std::mem::take(line)));
+            }
+        }
+    }
+
+    /// All text: complete lines, then those that are not.
+    #[must_use]
+    pub fn all(mut self) -> String {
+        for line in self.open.into_values().filter(|line| !line.is_empty()) {
+            self.text.push_str(&String::from_utf8_lossy(&line));
+            self.text.push('\n');
+        }
+        self.text
+    }
 }
 
 /// A change of pages of a region that a task maps by calls.
@@ -357,6 +392,7 @@ impl Board {
             waiting_nodes: BTreeSet::new(),
             graph_ends: Vec::new(),
             polls: false,
+            console: Console::default(),
             page_changes: BTreeMap::new(),
         };
         for device in 0..board.devices.len() {

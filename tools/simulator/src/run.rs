@@ -147,6 +147,8 @@ pub struct Report {
     pub booked: Vec<Option<Shown>>,
     /// Jobs of sources and sinks of graphs that ended, in order.
     pub graph_ends: Vec<GraphEnd>,
+    /// What tasks have printed, if the system has Fusee's server of a console.
+    pub console: String,
 }
 
 /// The commands that an engine had done for a task.
@@ -338,6 +340,7 @@ impl Simulation {
             commands,
             own_stores: self.board.own_stores,
             graph_ends: self.board.graph_ends,
+            console: self.board.console.all(),
             records: self.board.records,
             traps: self.traps,
             fast: self.fast,

@@ -20,7 +20,8 @@ use crate::run::{Checks, First, Mishap, Report, Simulation, SimulationError};
 use crate::sharing::{Sessions, Sharer};
 use crate::watcher::{Supervisor, Watched};
 
-/// The programs of a sharer, and of the server of sessions.
+/// The programs of a console, of a sharer, and of the server of sessions.
+const CONSOLE: &str = "console-driver/console-driver";
 const SHARER: &str = "sharer/sharer";
 const SESSIONS: &str = "gpu-driver/sessions";
 
@@ -238,6 +239,11 @@ fn program(manifest: &Manifest, index: usize, task: &Task) -> Program {
         let entries = task.environment.iter().filter(|entry| entry.kind == wanted);
         entries.map(|entry| entry.handle).find(|value| object(system, index, *value).is_some_and(suits))
     };
+    let serves = |object: u32| system.endpoints[object as usize].1.server as usize == index;
+    let endpoint = handle(kind::ENDPOINT, &serves);
+    if let Some(endpoint) = endpoint.filter(|_| task.binary == CONSOLE) {
+        return Program::Console { endpoint };
+    }
     if let Some(interrupt) = handle(kind::INTERRUPT, &|_| true) {
         let notified = |object: u32| system.interrupts.iter().any(|(_, interrupt)| interrupt.notification == object);
         let Some(wait) = handle(kind::NOTIFICATION, &notified) else { return Program::Nothing };
@@ -247,8 +253,7 @@ fn program(manifest: &Manifest, index: usize, task: &Task) -> Program {
             .filter_map(|(client, context)| Some((context, parameter(task, &format!("inject.{client}"))? as u32)));
         return Program::Driver { wait, interrupt, line, clients: clients(task), wrong: wrong.collect(), bottom_half };
     }
-    let serves = |object: u32| system.endpoints[object as usize].1.server as usize == index;
-    let Some(endpoint) = handle(kind::ENDPOINT, &serves) else { return Program::Nothing };
+    let Some(endpoint) = endpoint else { return Program::Nothing };
     match task.binary.as_str() {
         SHARER => sharer(system, index, task).map_or(Program::Nothing, |sharer| Program::Sharer(Box::new(sharer))),
         SESSIONS => Program::Sessions(Sessions { endpoint, sharers: sharers(system) }),

@@ -16,7 +16,7 @@ use fusee::abi::Error;
 use fusee::misbehave::{Fault, provoke};
 use fusee::{
     CallLendingError, Endpoint, Environment, Instant, Nanoseconds, Place, Region, Request, Rights, ServeError, Server,
-    SharedBytes, Task, burn, environment, log, now, sleep_until,
+    SharedBytes, Task, burn, environment, log, now, relax, sleep_until,
 };
 
 fusee::entry!(main);
@@ -134,6 +134,7 @@ fn stop_one(environment: &Environment, frame: SharedBytes) {
             }
             return;
         }
+        relax();
     }
 }
 
@@ -196,6 +197,10 @@ fn hold(request: &Request, place: &Place) -> u64 {
     while frame.read_u64(OWNER) == MINE {
         count += 1;
         frame.write_u64(COUNT, request.words[1] << 32 | count);
+        // In the simulator no time passes otherwise.
+        if count % 64 == 0 {
+            relax();
+        }
     }
     let mut seen = 0;
     for round in 0..10_000 {

@@ -70,6 +70,7 @@ pub mod markdown;
 pub mod messages;
 pub mod outputs;
 pub mod own_kernels;
+pub mod own_programs;
 pub mod own_project;
 pub mod readme;
 pub mod refusal;

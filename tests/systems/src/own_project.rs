@@ -151,7 +151,11 @@ pub struct Ran {
 }
 
 impl Ran {
-    fn of(command: &mut Command) -> Result<Ran> {
+    /// Runs a command to its end.
+    ///
+    /// # Errors
+    /// It does not start.
+    pub fn of(command: &mut Command) -> Result<Ran> {
         let output = command.env("NO_COLOR", "1").output().context("it does not start")?;
         let [printed, said] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text).into_owned());
         Ok(Ran { status: output.status.code().unwrap_or(-1), printed, said })

@@ -1,6 +1,6 @@
 //! Programs of tasks, built for the host: the simulator runs them with the results that QEMU has.
 //!
-//! Compared are the golden traces of conformance systems, whose scripts the program `scripted` plays, and the tables `[test]` of target systems. Each system
+//! Compared are the golden traces of conformance systems, with scripts that the program `scripted` plays, and the tables `[test]` of target systems. Each system
 //! runs twice, and the second time must leave the same records.
 //!
 //! Not here: systems with a device, which no program reaches in the simulator.
@@ -41,7 +41,7 @@ const ELSEWHERE: [(&str, &str); 8] = [
     ("what_is_typed_at_a_serial_line_wakes_its_reader_and_comes_back", "the bytes of a serial line"),
 ];
 
-/// Systems whose programs are built together.
+/// Systems with programs that are built together.
 struct Group {
     context: Arc<Context>,
     /// Programs, written package/program.

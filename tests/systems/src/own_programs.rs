@@ -1,4 +1,4 @@
-//! Programs of a project in the simulator, as their owner runs them: what they print, what they may not depend on, and how those end that go wrong.
+//! Programs of a project in the simulator, as their owner runs them: their output, their independence of the host, and the ends of wrong ones.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
@@ -13,7 +13,7 @@ use crate::own_project::{Ran, own};
 /// Name of the check, as `cargo xtask test` has it.
 pub const CHECK: &str = "programs of a project in the simulator";
 
-/// A program that logs addresses of its own, the time, and what a script has signalled.
+/// A program that logs addresses of its own, the time, and the bits that a script has signalled.
 const PLACES: &str = r#"#![cfg_attr(target_os = "none", no_std, no_main)]
 fusee::entry!(main);
 static PLACE: u8 = 0;
@@ -143,7 +143,7 @@ fn repeats(folder: &Path) -> Result<Vec<String>> {
     Ok(problems)
 }
 
-/// Kills a simulator whose program loops: the program ends at once. It holds the pipe of its messages open as long as it lives.
+/// Kills a simulator with a program that loops: the program ends at once. It holds the pipe of its messages open as long as it lives.
 fn dies_with_the_simulator(folder: &Path) -> Result<Vec<String>> {
     let simulator = project::program("fusee-simulate")?;
     let mut command = Command::new(simulator);

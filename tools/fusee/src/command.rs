@@ -72,7 +72,7 @@ enum Command {
     Flash(passed::Passed),
     /// Runs all tests of a project: `cargo test`, and each manifest with a table `[test]`. In Fusee's repository, all its checks.
     Test(passed::Passed),
-    /// Simulates a system or task sets on the host: the same kernel, scripted tasks, virtual time.
+    /// Simulates a system or task sets on the host: the same kernel, programs or scripts, virtual time.
     Simulate(passed::Passed),
     /// Says what can be proved of a system, or of task sets, before they run.
     Analyze(analyze::AnalyzeArguments),

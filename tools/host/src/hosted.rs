@@ -20,7 +20,7 @@ const FLAGS: &str = "-Crelocation-model=static";
 /// The differences from the profile of programs for a board.
 const PROFILE: [&str; 3] =
     ["profile.release.lto=\"off\"", "profile.release.codegen-units=16", "profile.release.debug=\"line-tables-only\""];
-/// The folder of what is built here, in the folder of all that is built.
+/// The folder of these programs, in the folder of all that is built.
 const FOLDER: &str = "fusee-hosted";
 
 /// The programs of tasks that are to be built for the host.

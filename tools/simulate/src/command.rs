@@ -20,7 +20,7 @@ pub struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Simulates a system or task sets on the host: the same kernel, scripted tasks, virtual time.
+    /// Simulates a system or task sets on the host: the same kernel, programs or scripts, virtual time.
     Simulate(SimulateArguments),
 }
 

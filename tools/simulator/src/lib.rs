@@ -11,7 +11,7 @@
 //! - [`sharing`]: the program of a sharer, and the server of sessions that resets for it.
 //! - [`board`]: the machine: registers, interrupts, memory and the device.
 //! - [`run`]: the loop over events.
-//! - [`process`]: a task whose program is built for the host, as a process.
+//! - [`process`]: a task with a program that is built for the host, as a process.
 //! - [`overheads`]: the costs of kernel paths.
 //! - [`system`]: from a manifest to a simulation.
 //! - [`workload`]: from a task set to a manifest; random task sets.

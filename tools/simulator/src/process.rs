@@ -1,7 +1,7 @@
-//! A task whose program is built for the host: a process, which runs from one kernel call to the next.
+//! A task with a program that is built for the host: a process, which runs from one kernel call to the next.
 //!
 //! All that the program meets comes from the simulated kernel: the results of its calls, its time, and its memory. One process runs at a time, and only
-//! between two of its messages; so a run repeats, whatever the host does meanwhile. Code between two calls takes no virtual time, unless it burns
+//! between two of its messages; so a run repeats, and the load of the host changes nothing. Code between two calls takes no virtual time, unless it burns
 //! ([`fusee::burn`]), looks at memory again and again ([`fusee::relax`]), or has a [`Pace`].
 //!
 //! # Invariants
@@ -30,7 +30,6 @@ use fusee_kernel_core::id::{RegionId, ThreadId};
 use fusee_kernel_core::reach::Reach;
 use fusee_kernel_core::{Fault, FaultKind, Machine, Place};
 use fusee_manifest::{Manifest, Resolved, layout};
-use rustix::fs::{MemfdFlags, OFlags, SealFlags, fcntl_add_seals, fcntl_setfl, ftruncate, memfd_create};
 use zerocopy::{FromZeros, IntoBytes};
 
 use crate::actor::{Action, Behaviour};
@@ -40,7 +39,7 @@ use crate::board::{Board, PageChange};
 pub const PATIENCE: Duration = Duration::from_secs(10);
 /// How often a program may read the counter while no virtual time passes.
 const LOOKS: u32 = 100_000;
-/// A stack on the host is so many times as long as on the board, and no shorter than [`STACK_MIN`]: what formats and prints there is another library, for
+/// A stack on the host is so many times as long as on the board, and no shorter than [`STACK_MIN`]: frames of functions have other sizes there, for
 /// another processor.
 const STACK_FACTOR: u64 = 4;
 /// The shortest stack on the host.
@@ -182,15 +181,30 @@ impl Memory {
         let ends = system.mappings().iter().filter(is_memory).map(|one| one.physical + one.pages * PAGE);
         let regions = system.regions().iter().map(|one| one.physical + one.bytes);
         let image = ends.chain(regions).max().unwrap_or(0).next_multiple_of(PAGE);
-        let file = memfd_create("fusee", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
-        ftruncate(&file, image + system.bytes().len() as u64)?;
-        let file = File::from(file);
-        std::os::unix::fs::FileExt::write_all_at(&file, system.bytes(), image)?;
-        // The file is the standard output of all processes. One that prints writes behind the end, which the host refuses.
-        fcntl_add_seals(&file, SealFlags::GROW | SealFlags::SHRINK)?;
-        fcntl_setfl(&file, OFlags::APPEND)?;
+        let file = file_of(system.bytes(), image)?;
         Ok(Memory { file, image })
     }
+}
+
+/// A file in memory, of zeros and then `image`, which begins at `at`.
+#[cfg(target_os = "linux")]
+fn file_of(image: &[u8], at: u64) -> std::io::Result<File> {
+    use rustix::fs::{MemfdFlags, OFlags, SealFlags, fcntl_add_seals, fcntl_setfl, ftruncate, memfd_create};
+
+    let file = memfd_create("fusee", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+    ftruncate(&file, at + image.len() as u64)?;
+    let file = File::from(file);
+    std::os::unix::fs::FileExt::write_all_at(&file, image, at)?;
+    // The file is the standard output of all processes. One that prints writes behind the end, which the host refuses.
+    fcntl_add_seals(&file, SealFlags::GROW | SealFlags::SHRINK)?;
+    fcntl_setfl(&file, OFlags::APPEND)?;
+    Ok(file)
+}
+
+/// A file in memory: other hosts have none that processes can share and map like this.
+#[cfg(not(target_os = "linux"))]
+fn file_of(_: &[u8], _: u64) -> std::io::Result<File> {
+    Err(ErrorKind::Unsupported.into())
 }
 
 /// A place for a region that others lend.

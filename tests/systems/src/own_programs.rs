@@ -43,17 +43,32 @@ fn main() {
 }
 "#;
 
+/// A program that stores to a region which it may only read.
+const WRONG: &str = r#"#![cfg_attr(target_os = "none", no_std, no_main)]
+fusee::entry!(main);
+fn main() {
+    let sky = fusee::environment().expect::<fusee::Region>("sky").shared();
+    assert_eq!(sky.read_u32(8), 0);
+    sky.write_u32(8, 1);
+}
+"#;
+
 /// A program without its first function.
 const NO_ENTRY: &str = "fn main() {}\n";
 
 /// The systems of these programs, and of one that drives a device.
-const SYSTEMS: [(&str, &str); 4] = [
+const SYSTEMS: [(&str, &str); 5] = [
     (
         "places.toml",
         "[tasks.places]\nbinary = \"programs/places\"\nhandles = { go = \"notification go: wait\" }\n[tasks.script]\nscript = [\"sleep 3ms\", \"signal go \
          5\"]\nhandles = { go = \"notification go: signal\" }\n[notifications.go]\n[test]\nexits = [\"places: 101\"]\n",
     ),
     ("endless.toml", "[tasks.endless]\nbinary = \"programs/endless\"\n"),
+    (
+        "wrong.toml",
+        "[tasks.wrong]\nbinary = \"programs/wrong\"\nhandles = { sky = \"region sky: read\" }\n[regions.sky]\nbytes = \"8KiB\"\n[test]\nfaults = \
+         [\"wrong\"]\n",
+    ),
     ("no-entry.toml", "[tasks.empty]\nbinary = \"programs/no-entry\"\n"),
     (
         "device.toml",
@@ -72,7 +87,7 @@ pub fn check(fusee: &Project) -> Result<Vec<String>> {
     }
     let made = own(&fusee.root, &["new", &folder.display().to_string()])?;
     ensure!(made.status == 0, "`cargo xtask new` failed: {}", made.all());
-    for (program, text) in [("places", PLACES), ("endless", ENDLESS), ("no-entry", NO_ENTRY)] {
+    for (program, text) in [("places", PLACES), ("endless", ENDLESS), ("wrong", WRONG), ("no-entry", NO_ENTRY)] {
         std::fs::write(folder.join("src/bin").join(program).with_extension("rs"), text)?;
     }
     for (name, text) in SYSTEMS {
@@ -97,6 +112,11 @@ pub fn check(fusee: &Project) -> Result<Vec<String>> {
         &["endless.toml", "--patience", "200ms"],
         1,
         &["the program of `endless`, at 0 us, made no call for 200 ms"],
+    )?;
+    expect(
+        &["wrong.toml"],
+        0,
+        &["fault: task `wrong`, job 0, wrote to 0x80000008, which it may not", "src/bin/wrong.rs:6)"],
     )?;
     expect(&["no-entry.toml"], 1, &["the program of `empty`, at 0 us, ended without a call", "`fusee::entry!`"])?;
     expect(

@@ -18,16 +18,15 @@ use crate::decode::Symbols;
 use crate::judge::Watch;
 use crate::table::Table;
 pub use crate::words::*;
-use crate::workspace::Image;
 
 //--- Colours
 
-/// One report for each fault in the trace.
-pub fn faults(trace: &Trace, image: &Image) -> Vec<String> {
+/// One report for each fault in the trace of `system`, with lines of the sources of these programs, by the names that the manifest uses.
+pub fn faults(trace: &Trace, system: &Resolved, programs: &BTreeMap<String, PathBuf>) -> Vec<String> {
     let mut symbols: BTreeMap<PathBuf, Option<Symbols>> = BTreeMap::new();
     fault_records(trace)
         .into_iter()
-        .map(|(fault, registers)| fault_report(fault, &registers, image, &mut symbols))
+        .map(|(fault, registers)| fault_report(fault, &registers, system, programs, &mut symbols))
         .collect()
 }
 
@@ -55,10 +54,11 @@ fn fault_records(trace: &Trace) -> Vec<(Record, BTreeMap<u32, u64>)> {
 fn fault_report(
     fault: Record,
     registers: &BTreeMap<u32, u64>,
-    image: &Image,
+    system: &Resolved,
+    programs: &BTreeMap<String, PathBuf>,
     symbols: &mut BTreeMap<PathBuf, Option<Symbols>>,
 ) -> String {
-    let task = usize::from(fault.thread).checked_sub(1).and_then(|index| image.manifest.system.tasks.get(index));
+    let task = usize::from(fault.thread).checked_sub(1).and_then(|index| system.tasks.get(index));
     let name = task.map_or("?", |task| task.name.as_str());
     let register = |number: u32| registers.get(&number).copied();
     let what = match fault.value {
@@ -76,11 +76,13 @@ fn fault_report(
         let _ = write!(text, " {address:#x}, which it may not{}", beside_stack(address, task.map(|task| task.stack)));
     }
     let _ = write!(text, "\n  at {} us on CPU {}, syndrome {:#x}", fault.time / 1_000, fault.cpu, fault.object);
-    let program = task.and_then(|task| image.programs.binaries.get(&task.binary));
+    let program = task.and_then(|task| programs.get(&task.binary));
     let symbols =
         program.and_then(|path| symbols.entry(path.clone()).or_insert_with(|| Symbols::read(path).ok()).as_ref());
+    // A program on the host has other registers.
+    let has_registers = (0..31).any(|number| register(number).is_some_and(|value| value != 0));
     for (label, number) in [("pc", 32), ("lr", 30)] {
-        let Some(address) = register(number) else { continue };
+        let Some(address) = register(number).filter(|_| has_registers || number == 32) else { continue };
         // A link register names the instruction after the call.
         let inside = if number == 30 { address.saturating_sub(4) } else { address };
         let frames = symbols.map(|symbols| symbols.locate(inside)).unwrap_or_default();
@@ -88,6 +90,9 @@ fn fault_report(
         for (depth, frame) in frames.iter().enumerate() {
             let _ = write!(text, "{} {frame}", if depth == 0 { "" } else { "\n      inlined into" });
         }
+    }
+    if !has_registers {
+        return text;
     }
     for row in (0..31).collect::<Vec<u32>>().chunks(4) {
         text.push_str("\n ");

@@ -340,7 +340,7 @@ pub fn print_outcome(image: &Image, run: &Run, say: &dyn Fn(&str)) -> Vec<Proble
             return problems;
         }
     };
-    for fault in report::faults(trace, image) {
+    for fault in report::faults(trace, &image.manifest.system, &image.programs.binaries) {
         eprintln!("{}", report::red(&fault));
     }
     say(&report::task_table(&run.counted(trace, system), system, &watch));

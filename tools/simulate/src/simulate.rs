@@ -372,6 +372,7 @@ fn one(
             say(&fusee_host::observed::table(&observed.declarations()).to_string());
         }
     }
+    faults(manifest, &options.hosted, trace).iter().for_each(|fault| eprintln!("{}", report::red(fault)));
     for problem in problems {
         eprintln!("{} {}", report::red("error:"), problem.text);
     }
@@ -396,6 +397,16 @@ fn one(
     let speed = report.traps as f64 / took.max(1e-9) / 1e6;
     eprintln!("{} traps in {took:.3} s ({speed:.2} M/s)", report.traps);
     Ok(good)
+}
+
+/// The faults of programs, with the lines of their sources.
+fn faults(manifest: &Manifest, hosted: &Hosted, trace: &Trace) -> Vec<String> {
+    let system = &manifest.system;
+    let binary = |(task, path): &(usize, PathBuf)| (system.tasks[*task].binary.clone(), path.clone());
+    let programs = hosted.programs.iter().map(binary).collect();
+    let is_hosted = |record: &&Record| hosted.programs.iter().any(|(task, _)| task + 1 == usize::from(record.thread));
+    let records = trace.records.iter().filter(is_hosted).copied().collect();
+    report::faults(&Trace::from_records(records), system, &programs)
 }
 
 /// Keeps the trace for `cargo xtask trace`.

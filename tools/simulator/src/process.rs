@@ -370,6 +370,8 @@ impl Process {
                 }
                 ask::FAULT => {
                     let at = board.registers(thread);
+                    // Registers of the host mean nothing to readers of a trace.
+                    at.general.fill(0);
                     (at.program_counter, at.stack) = (asked[2], asked[3]);
                     return Ok(Action::Faulted(fault_of(asked[0], asked[1])));
                 }

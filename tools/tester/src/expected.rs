@@ -172,7 +172,10 @@ pub fn explanations(image: &Image, run: &Run) -> Vec<String> {
     let console = run.outcome.console.trim_end();
     let console = (!console.trim().is_empty()).then(|| format!("console:\n{console}"));
     let lines = report::kernel_addresses(&run.outcome.console, &image.programs.kernel);
-    let faults = run.trace.as_ref().map_or_else(|_| Vec::new(), |trace| report::faults(trace, image));
+    let faults = run
+        .trace
+        .as_ref()
+        .map_or_else(|_| Vec::new(), |trace| report::faults(trace, &image.manifest.system, &image.programs.binaries));
     console.into_iter().chain(lines).chain(faults).collect()
 }
 

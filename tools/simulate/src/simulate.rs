@@ -13,6 +13,7 @@ use fusee_abi::trace::Record;
 use fusee_kernel_core::{limits, object};
 use fusee_manifest::trace::Trace;
 use fusee_manifest::{Manifest, PolicyName, Resolved, Time, Variant};
+use fusee_simulator::system::INSTEAD;
 use fusee_simulator::workload::{CPU, Generator, Platform, SimulatedTask, Source, TaskSet, cpus, task_name};
 use fusee_simulator::{
     Checks, EndedBy, First, Hosted, Options, Overheads, Pace, Report, has_substitute, simulate_observed, unsuited,
@@ -204,7 +205,7 @@ fn hosted(project: &Project, manifest: &Manifest, arguments: &SimulateArguments)
         match unsuited(manifest, index) {
             None => chosen.push(index),
             Some(why) if arguments.programs && nothing.contains(&index) => {
-                bail!("the program of `{name}` cannot run in the simulator: {why}");
+                bail!("the program of `{name}` cannot run in the simulator: {why}; {INSTEAD}");
             }
             Some(why) => {
                 let instead = match (nothing.contains(&index), tasks[index].model.is_empty()) {

@@ -145,17 +145,13 @@ pub fn unsuited(manifest: &Manifest, index: usize) -> Option<String> {
         let mut mappings = system.mappings.iter().filter(|one| one.task as usize == index && one.flags & flags != 0);
         entry.kind == kind::REGION && mappings.any(|one| one.address == entry.address)
     };
-    let server = "a server with a script (`serve`) can take its place";
-    let devices =
-        names(&|entry| maps(entry, mapping::DEVICE)).or_else(|| names(&|entry| entry.kind == kind::INTERRUPT));
-    if let Some(names) = devices {
-        return Some(format!("it drives a device, which the simulator has no model of ({names}): {server}"));
-    }
     let doorbells = [fusee_abi::environment::kind::DOORBELL, kind::DOORBELLS];
     if let Some(names) = names(&|entry| doorbells.contains(&entry.kind)) {
-        return Some(format!(
-            "it uses an accelerator, which programs cannot reach in the simulator yet ({names}): a `model` can take its place"
-        ));
+        return Some(format!("it uses an accelerator, which programs cannot reach in the simulator yet ({names})"));
+    }
+    let devices = names(&|entry| maps(entry, mapping::DEVICE));
+    if let Some(names) = devices.or_else(|| names(&|entry| entry.kind == kind::INTERRUPT)) {
+        return Some(format!("it drives a device, which the simulator has no model of ({names})"));
     }
     if let Some(names) = names(&|entry| maps(entry, mapping::TRACE)) {
         return Some(format!("it reads the trace of a board ({names})"));

@@ -25,6 +25,9 @@ const CONSOLE: &str = "console-driver/console-driver";
 const SHARER: &str = "sharer/sharer";
 const SESSIONS: &str = "gpu-driver/sessions";
 
+/// The choices of a user whose program cannot run.
+pub const INSTEAD: &str = "a server with a script (`serve`), or a `model`, can take its place";
+
 /// Why a manifest could not be simulated.
 #[derive(Debug)]
 pub enum Error {
@@ -81,7 +84,9 @@ impl std::fmt::Display for Error {
                 at / 1_000
             ),
             Error::Program { task, at, why } => write!(f, "the program of `{task}`, at {} us, {why}", at / 1_000),
-            Error::Unsuited { task, why } => write!(f, "the program of `{task}` cannot run in the simulator: {why}"),
+            Error::Unsuited { task, why } => {
+                write!(f, "the program of `{task}` cannot run in the simulator: {why}; {INSTEAD}")
+            }
             Error::Simulation(error) => write!(f, "the simulation failed: {error:?}"),
         }
     }

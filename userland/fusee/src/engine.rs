@@ -98,7 +98,7 @@ impl Engine {
     }
 
     /// The doorbell page, lock or no lock. For tests: without the lock, an access faults.
-    #[cfg(all(feature = "misbehave", any(door, target_os = "none")))]
+    #[cfg(all(feature = "misbehave", any(door, target_arch = "aarch64")))]
     pub(crate) fn doorbell(&self) -> SharedBytes {
         self.doorbell
     }
@@ -199,7 +199,7 @@ enum Way {
     Page(SharedBytes),
     Signal(Notification),
     Call(Endpoint),
-    #[cfg(all(feature = "misbehave", any(door, target_os = "none")))]
+    #[cfg(all(feature = "misbehave", any(door, target_arch = "aarch64")))]
     Nobody,
 }
 
@@ -216,7 +216,7 @@ impl Kick {
     }
 
     /// A kick that lets no device look. For measurements: the time after a kick is not the client's.
-    #[cfg(all(feature = "misbehave", any(door, target_os = "none")))]
+    #[cfg(all(feature = "misbehave", any(door, target_arch = "aarch64")))]
     pub(crate) const fn of_nobody() -> Kick {
         Kick(Way::Nobody)
     }
@@ -239,7 +239,7 @@ impl Kick {
                 // Without its server no device looks. The watchdog reports that to tasks that wait.
                 let _ = server.call([0; 6], Instant::NEVER);
             }
-            #[cfg(all(feature = "misbehave", any(door, target_os = "none")))]
+            #[cfg(all(feature = "misbehave", any(door, target_arch = "aarch64")))]
             Way::Nobody => {}
         }
     }

@@ -70,7 +70,7 @@ mod memory;
 pub mod messages;
 #[cfg(feature = "gpu")]
 pub mod migration;
-#[cfg(all(feature = "misbehave", any(door, target_os = "none")))]
+#[cfg(all(feature = "misbehave", any(door, target_arch = "aarch64")))]
 pub mod misbehave;
 mod mutex;
 pub mod net;

@@ -65,7 +65,7 @@ impl Place {
     }
 
     /// The memory at the place, lent or not. For tests: while nothing is lent, an access faults.
-    #[cfg(all(feature = "misbehave", any(door, target_os = "none")))]
+    #[cfg(all(feature = "misbehave", any(door, target_arch = "aarch64")))]
     pub(crate) fn shared(&self) -> SharedBytes {
         self.shared
     }

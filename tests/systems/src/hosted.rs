@@ -10,9 +10,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use anyhow::{Context as _, Result, anyhow};
+use fusee_abi::trace::Event;
 use fusee_host::hosted::plan;
 use fusee_host::report;
 use fusee_host::system;
+use fusee_kernel_core::FaultKind;
 use fusee_manifest::trace::Trace;
 use fusee_manifest::{Manifest, Profile, Task, Variant};
 use fusee_simulator::{Hosted, Options, Overheads, Report, simulate_with, unsuited};
@@ -40,6 +42,16 @@ const ELSEWHERE: [(&str, &str); 8] = [
     ("a_task_that_never_yields_is_throttled", "a loop without calls"),
     ("waiting_for_the_kernel_lock_in_a_call_is_charged_to_the_caller", "the lock of the board's kernel"),
     ("what_is_typed_at_a_serial_line_wakes_its_reader_and_comes_back", "the bytes of a serial line"),
+];
+
+/// The kinds of faults, by the end of the system's name, after "a task that".
+const KINDS: [(&str, FaultKind); 6] = [
+    ("jumps_to_data_stops_alone", FaultKind::Execute),
+    ("overflows_its_stack_stops_alone", FaultKind::Write),
+    ("reads_address_zero_stops_alone", FaultKind::Read),
+    ("reads_the_kernel_stops_alone", FaultKind::Read),
+    ("runs_an_undefined_instruction_stops_alone", FaultKind::Illegal),
+    ("writes_to_its_instructions_stops_alone", FaultKind::Write),
 ];
 
 /// Systems with programs that are built together.
@@ -127,10 +139,19 @@ impl System {
                     problems.push(format!("ended with code {exit:?}, not {}", expected.exit));
                 }
                 problems.extend(report::unbalanced(&trace));
+                problems.extend(self.wrong_kind(&trace));
                 problems.extend(compare_trace(system, &trace, &trace, &console, Profile::Det, expected));
             }
         }
         Ok(Found::with_words(words, problems))
+    }
+
+    /// A fault that is of another kind than the system provokes.
+    fn wrong_kind(&self, trace: &Trace) -> Option<String> {
+        let (_, wanted) = KINDS.iter().find(|(end, _)| self.manifest.system.name == format!("a_task_that_{end}"))?;
+        let faults = trace.records.iter().filter(|record| record.event == Event::Fault as u8);
+        let kinds: Vec<u32> = faults.map(|record| record.value).collect();
+        (kinds != [*wanted as u32]).then(|| format!("faults of kinds {kinds:?}, and one of {wanted:?} is provoked"))
     }
 
     fn run(&self, programs: &BTreeMap<String, PathBuf>) -> Result<Report> {

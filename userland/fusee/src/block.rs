@@ -202,6 +202,21 @@ impl Disk {
         Ok(Disk { server, geometry, again: Again::NOT })
     }
 
+    /// As [`Disk::open`], beside a server that has [further lives](crate::life), as [`Disk::again`] has it.
+    ///
+    /// # Errors
+    /// [`DiskError`] says why the last try brought no answer.
+    pub fn open_again(
+        server: Endpoint,
+        times: u32,
+        pause: Nanoseconds,
+        deadline: Instant,
+    ) -> Result<Disk, DiskError> {
+        let again = Again { times, pause };
+        let disk = again.make(deadline, || Disk::open(server, deadline), DiskError::after)?;
+        Ok(Disk { again, ..disk })
+    }
+
     /// The disk, beside a server that has [further lives](crate::life): a request that is not served because the server has died, or has begun
     /// another life, is made again, `times` times at most, until the deadline in all. Between two tries lies `pause`, of the sort that a supervisor's
     /// delay is.

@@ -55,6 +55,8 @@ mod endpoint;
 mod engine;
 mod environment;
 mod error;
+#[cfg(feature = "files")]
+pub mod files;
 #[cfg(feature = "embedded-hal")]
 pub mod gpio;
 #[cfg(feature = "gpu")]

@@ -1,0 +1,638 @@
+//! Losses of power: a disk that keeps a journal of its writes is cut after each of them, with the sectors that a flush has not covered as before or as after,
+//! in any combination. Then the volume is read by others: the crate `fatfs`, and where the host has them `fsck.fat` and `mtools`.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::io::{Cursor, Read};
+use std::ops::RangeInclusive;
+use std::process::{Command, Stdio};
+use std::rc::Rc;
+
+use fusee::Message;
+use fusee::files::record::frame;
+use fusee::files::{FileNumber, Mode, PIECE, Payload, Records, Request};
+
+use crate::disk::{Fault, SECTOR, Sectors, Table};
+use crate::server::{Loan, Server};
+use crate::shape::format;
+use crate::volume::Volume;
+
+/// The first sector of the volume that [`format`] makes.
+const BEGIN: usize = 2048;
+/// Sectors of the smallest disks of these tests: somewhat more than FAT16 needs.
+pub const SMALL: usize = BEGIN + 4_600;
+
+/// A step of a disk.
+#[derive(Clone, Debug)]
+enum Step {
+    Write(usize, Box<[u8; SECTOR]>),
+    Flush,
+}
+
+/// What a disk has done, and when it is to fail.
+#[derive(Default)]
+pub struct Journal {
+    steps: Vec<Step>,
+    /// Requests until one fails.
+    pub fails_after: Option<u32>,
+    pub requests: u32,
+}
+
+/// A disk in memory.
+#[derive(Clone)]
+pub struct Memory {
+    pub bytes: Vec<u8>,
+    pub journal: Rc<RefCell<Journal>>,
+}
+
+impl Memory {
+    pub fn new(sectors: usize) -> Memory {
+        Memory::with(vec![0; sectors * SECTOR])
+    }
+
+    pub fn with(bytes: Vec<u8>) -> Memory {
+        Memory { bytes, journal: Rc::default() }
+    }
+
+    fn request(&self) -> Result<(), Fault> {
+        let mut journal = self.journal.borrow_mut();
+        journal.requests += 1;
+        match &mut journal.fails_after {
+            Some(0) => {
+                journal.fails_after = None;
+                Err(Fault)
+            }
+            Some(left) => {
+                *left -= 1;
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+impl Sectors for Memory {
+    fn sectors(&self) -> u64 {
+        (self.bytes.len() / SECTOR) as u64
+    }
+
+    fn is_read_only(&self) -> bool {
+        false
+    }
+
+    fn read(&mut self, first: u64, bytes: &mut [u8]) -> Result<(), Fault> {
+        self.request()?;
+        let begin = first as usize * SECTOR;
+        bytes.copy_from_slice(self.bytes.get(begin..begin + bytes.len()).ok_or(Fault)?);
+        Ok(())
+    }
+
+    fn write(&mut self, first: u64, bytes: &[u8]) -> Result<(), Fault> {
+        for (sector, bytes) in (first as usize..).zip(bytes.chunks_exact(SECTOR)) {
+            // A request that fails may have written a part of its sectors.
+            self.request()?;
+            self.bytes.get_mut(sector * SECTOR..(sector + 1) * SECTOR).ok_or(Fault)?.copy_from_slice(bytes);
+            let kept = bytes.try_into().expect("a sector has 512 bytes");
+            self.journal.borrow_mut().steps.push(Step::Write(sector, Box::new(kept)));
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<(), Fault> {
+        self.request()?;
+        self.journal.borrow_mut().steps.push(Step::Flush);
+        Ok(())
+    }
+}
+
+impl Table for Vec<u32> {
+    fn words(&self) -> u32 {
+        self.len() as u32
+    }
+
+    fn get(&self, cluster: u32) -> u32 {
+        self[cluster as usize]
+    }
+
+    fn set(&mut self, cluster: u32, word: u32) {
+        self[cluster as usize] = word;
+    }
+}
+
+/// A region of a client.
+pub struct Lent {
+    pub bytes: RefCell<Vec<u8>>,
+    pub stamp: u64,
+    pub is_writable: bool,
+}
+
+impl Lent {
+    pub fn of(bytes: &[u8]) -> Lent {
+        let mut all = vec![0; 4096];
+        all[..bytes.len()].copy_from_slice(bytes);
+        Lent { bytes: RefCell::new(all), stamp: 7, is_writable: true }
+    }
+}
+
+impl Loan for Lent {
+    fn bytes(&self) -> usize {
+        self.bytes.borrow().len()
+    }
+
+    fn read(&self, bytes: &mut [u8]) {
+        bytes.copy_from_slice(&self.bytes.borrow()[..bytes.len()]);
+    }
+
+    fn write(&self, bytes: &[u8]) -> bool {
+        self.bytes.borrow_mut()[..bytes.len()].copy_from_slice(bytes);
+        self.is_writable
+    }
+
+    fn stamp(&self) -> u64 {
+        self.stamp
+    }
+}
+
+pub type Tested = Server<Memory, Vec<u32>>;
+
+/// A server of a volume on this disk.
+pub fn server(disk: Memory, partition: u8) -> Tested {
+    Server::new(Volume::new(disk, vec![0; 80_000], partition))
+}
+
+/// A disk with an empty volume.
+pub fn formatted(sectors: usize) -> Memory {
+    let mut disk = Memory::new(sectors);
+    assert_eq!(format(&mut disk), Ok(true));
+    disk.journal = Rc::default();
+    disk
+}
+
+/// Requests of one client.
+pub struct Client<'server> {
+    pub server: &'server mut Tested,
+    pub badge: u64,
+}
+
+impl Client<'_> {
+    pub fn ask(&mut self, request: Request) -> Message {
+        self.server.serve(self.badge, &request.message(), None)
+    }
+
+    pub fn lend(&mut self, request: Request, loan: &Lent) -> Message {
+        self.server.serve(self.badge, &request.message(), Some(loan))
+    }
+
+    pub fn open(&mut self, path: &str, mode: Mode) -> Result<(FileNumber, u32), u64> {
+        let payload = Payload { length: path.len(), stamp: 7 };
+        let [code, number, length, ..] = self.lend(Request::Open(mode, payload), &Lent::of(path.as_bytes()));
+        if code == 0 { Ok((FileNumber::new(number as usize & 0xff, (number >> 8) as u32), length as u32)) } else { Err(code) }
+    }
+
+    pub fn write(&mut self, file: FileNumber, offset: u32, bytes: &[u8]) -> u64 {
+        let mut offset = u64::from(offset);
+        for piece in bytes.chunks(PIECE) {
+            let payload = Payload { length: piece.len(), stamp: 7 };
+            let code = self.lend(Request::Write(file, offset, payload), &Lent::of(piece))[0];
+            if code != 0 {
+                return code;
+            }
+            offset += piece.len() as u64;
+        }
+        0
+    }
+
+    /// The length of a file.
+    fn lend_length(&mut self, file: FileNumber) -> Result<u32, u64> {
+        let [code, _, length, ..] = self.lend(Request::Read { file, offset: 0, room: 0 }, &Lent::of(&[]));
+        if code == 0 { Ok(length as u32) } else { Err(code) }
+    }
+
+    pub fn read(&mut self, file: FileNumber) -> Vec<u8> {
+        let mut all = Vec::new();
+        loop {
+            let loan = Lent::of(&[]);
+            let reply = self.lend(Request::Read { file, offset: all.len() as u64, room: 1000 }, &loan);
+            assert_eq!(reply[0], 0, "the file is read");
+            if reply[1] == 0 {
+                return all;
+            }
+            all.extend_from_slice(&loan.bytes.borrow()[..reply[1] as usize]);
+        }
+    }
+
+    pub fn remove(&mut self, path: &str) -> u64 {
+        let payload = Payload { length: path.len(), stamp: 7 };
+        loop {
+            match self.lend(Request::Remove(payload), &Lent::of(path.as_bytes())) {
+                [0, 1, ..] => {}
+                [code, ..] => return code,
+            }
+        }
+    }
+}
+
+//--- Random numbers
+
+/// Random numbers (Marsaglia 2003, xorshift).
+pub struct Random(pub u64);
+
+impl Random {
+    pub fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    pub fn below(&mut self, end: usize) -> usize {
+        (self.next() >> 16) as usize % end
+    }
+
+    pub fn bytes(&mut self, length: usize) -> Vec<u8> {
+        (0..length).map(|_| self.next() as u8).collect()
+    }
+}
+
+//--- Other readers
+
+/// The files of a volume, in its root directory and in those below, by their paths, as the crate `fatfs` reads them; and its clusters in use, and bytes of
+/// one.
+pub fn read_by_fatfs(volume: &[u8]) -> (BTreeMap<String, Vec<u8>>, u32, u32) {
+    let mut bytes = volume.to_vec();
+    let system = fatfs::FileSystem::new(Cursor::new(&mut bytes[..]), fatfs::FsOptions::new()).expect("it is a volume");
+    let mut files = BTreeMap::new();
+    let mut waiting = vec![(String::new(), system.root_dir())];
+    while let Some((path, directory)) = waiting.pop() {
+        for entry in directory.iter() {
+            let entry = entry.expect("an entry is read");
+            let name = entry.file_name();
+            if name == "." || name == ".." {
+                continue;
+            }
+            let path = format!("{path}{name}");
+            if entry.is_dir() {
+                waiting.push((format!("{path}/"), entry.to_dir()));
+                files.insert(format!("{path}/"), Vec::new());
+                continue;
+            }
+            let mut bytes = Vec::new();
+            entry.to_file().read_to_end(&mut bytes).expect("a file is read");
+            assert_eq!(bytes.len() as u64, entry.len(), "the chain of {path} is as long as its length says");
+            files.insert(path, bytes);
+        }
+    }
+    let stats = system.stats().expect("clusters are counted");
+    (files, stats.total_clusters() - stats.free_clusters(), stats.cluster_size())
+}
+
+/// Clusters that files of these lengths need.
+fn needed(files: &BTreeMap<String, Vec<u8>>, cluster: u32) -> u32 {
+    files.values().map(|bytes| (bytes.len() as u32).div_ceil(cluster)).sum()
+}
+
+/// Whether the host has a program.
+fn has(program: &str) -> bool {
+    Command::new(program).arg("--help").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok()
+}
+
+/// The tools of the host that are there: the checker, and the reader.
+pub struct Tools {
+    folder: tempfile::TempDir,
+    has_checker: bool,
+    has_reader: bool,
+}
+
+impl Tools {
+    pub fn new() -> Tools {
+        let tools = Tools {
+            folder: tempfile::tempdir().expect("there is a place for files"),
+            has_checker: has("fsck.fat"),
+            has_reader: has("mcopy"),
+        };
+        if !tools.has_checker || !tools.has_reader {
+            eprintln!("without `fsck.fat` (dosfstools) and `mcopy` (mtools) the crate `fatfs` alone reads the volumes");
+        }
+        tools
+    }
+
+    /// Looks at a volume with the tools of the host: it is clean, and the file has these bytes.
+    pub fn check(&self, volume: &[u8], file: &str, bytes: &[u8]) {
+        if !self.has_checker && !self.has_reader {
+            return;
+        }
+        let path = self.folder.path().join("volume");
+        std::fs::write(&path, volume).expect("a volume is written");
+        if self.has_checker {
+            let checked = Command::new("fsck.fat").arg("-n").arg(&path).output().expect("fsck.fat runs");
+            assert!(checked.status.success(), "fsck.fat: {}", String::from_utf8_lossy(&checked.stdout));
+        }
+        if self.has_reader {
+            let mut command = Command::new("mcopy");
+            let read = command.env("MTOOLS_SKIP_CHECK", "1").arg("-i").arg(&path).args([&format!("::{file}"), "-"]).output();
+            let read = read.expect("mcopy runs");
+            assert!(read.status.success(), "mcopy: {}", String::from_utf8_lossy(&read.stderr));
+            assert!(read.stdout == bytes, "mcopy reads other bytes than `fatfs`");
+        }
+    }
+}
+
+//--- Cuts
+
+/// The disk after a loss of power behind `steps` steps: all sectors that a flush has covered are written. Of the others, each has had a first part of its writes,
+/// as `chosen` says: how many of so many.
+fn cut(before: &[u8], steps: &[Step], mut chosen: impl FnMut(usize) -> usize) -> Vec<u8> {
+    let mut bytes = before.to_vec();
+    let covered = steps.iter().rposition(|step| matches!(step, Step::Flush)).map_or(0, |flush| flush + 1);
+    let mut write = |sector: usize, contents: &[u8; SECTOR]| {
+        bytes[sector * SECTOR..(sector + 1) * SECTOR].copy_from_slice(contents);
+    };
+    for step in &steps[..covered] {
+        if let Step::Write(sector, contents) = step {
+            write(*sector, contents);
+        }
+    }
+    let mut open = BTreeMap::<usize, Vec<&[u8; SECTOR]>>::new();
+    for step in &steps[covered..] {
+        if let Step::Write(sector, contents) = step {
+            open.entry(*sector).or_default().push(contents);
+        }
+    }
+    for (sector, contents) in open {
+        if let Some(last) = chosen(contents.len()).checked_sub(1) {
+            write(sector, contents[last]);
+        }
+    }
+    bytes
+}
+
+/// The choices of [`cut`] that are tried: all writes, none of them, and random ones.
+fn choice(variant: usize, random: &mut Random) -> impl FnMut(usize) -> usize {
+    move |writes| match variant {
+        0 => writes,
+        1 => 0,
+        _ => random.below(writes + 1),
+    }
+}
+
+/// A promise: from this step on the file has these bytes at its beginning; none: it need not be there.
+type Promise = (usize, &'static str, Option<Vec<u8>>);
+
+/// Makes files, lengthens them by turns, writes them over, and removes them, on a volume in this partition: the promises.
+fn work(disk: Memory, partition: u8, names: [&'static str; 2], rounds: u32) -> Vec<Promise> {
+    let journal = Rc::clone(&disk.journal);
+    let mut server = server(disk, partition);
+    let mut client = Client { server: &mut server, badge: 1 };
+    let mut random = Random(0x9e37_79b9_7f4a_7c15);
+    assert_eq!(client.ask(Request::Begin)[0], 0);
+    let mut promises = Vec::new();
+    let mut promise = |name, bytes| promises.push((journal.borrow().steps.len(), name, bytes));
+    if let Some((directory, _)) = names[0].split_once('/') {
+        for number in 0..14 {
+            let (file, _) = client.open(&format!("{directory}/F{number}"), Mode::Create).expect("a file is made");
+            assert_eq!(client.ask(Request::Close(file))[0], 0);
+        }
+    }
+    for _ in 0..rounds {
+        let files = names.map(|name| client.open(name, Mode::Create).expect("a file is made").0);
+        let mut contents = [Vec::new(), Vec::new()];
+        for part in 0..6 {
+            for ((file, name), content) in files.iter().zip(names).zip(&mut contents) {
+                let length = [100, 511, 2000, 5000][random.below(4)];
+                let more = random.bytes(length);
+                assert_eq!(client.write(*file, content.len() as u32, &more), 0);
+                content.extend_from_slice(&more);
+                if part % 2 == 1 {
+                    assert_eq!(client.ask(Request::Sync(*file))[0], 0);
+                    promise(name, Some(content.clone()));
+                }
+            }
+        }
+        for ((file, name), content) in files.iter().zip(names).zip(&contents) {
+            assert_eq!(client.read(*file), *content);
+            assert_eq!(client.ask(Request::Close(*file))[0], 0);
+            promise(name, None);
+            assert_eq!(client.remove(name), 0);
+        }
+    }
+    promises
+}
+
+/// Cuts the work after each `every`th step, mounts the disk, and has others read it.
+fn cut_and_read(disk: &Memory, partition: u8, names: [&'static str; 2], directories: RangeInclusive<u32>, every: usize) {
+    let before = disk.bytes.clone();
+    let promises = work(disk.clone(), partition, names, 2);
+    let begin = if partition == 0 { 0 } else { BEGIN };
+    let steps = std::mem::take(&mut disk.journal.borrow_mut().steps);
+    let mut random = Random(0x0123_4567_89ab_cdef);
+    let tools = Tools::new();
+    let mut cuts = 0;
+    for end in (0..=steps.len()).step_by(every) {
+        for variant in 0..4 {
+            let bytes = cut(&before, &steps[..end], choice(variant, &mut random));
+            let mut volume = Volume::new(Memory::with(bytes), vec![0; 80_000], partition);
+            assert_eq!(volume.mount(), Ok(()), "a cut after {end} steps");
+            let image = std::mem::take(&mut volume.disk().bytes);
+            let image = &image[begin * SECTOR..];
+            let (files, used, cluster) = read_by_fatfs(image);
+            let left = used - needed(&files, cluster);
+            assert!(directories.contains(&left), "{left} clusters are no file's, by a cut after {end} steps");
+            let mut promised = BTreeMap::new();
+            for (_, name, bytes) in promises.iter().take_while(|(step, ..)| *step <= end) {
+                promised.insert(*name, bytes);
+            }
+            for (name, bytes) in promised {
+                let Some(bytes) = bytes else { continue };
+                let found = files.get(name).unwrap_or_else(|| panic!("{name} is gone by a cut after {end} steps"));
+                assert!(found.starts_with(bytes), "{name} is not as it was synced, by a cut after {end} steps");
+            }
+            cuts += 1;
+            if let Some((name, bytes)) = files.iter().find(|(name, _)| !name.ends_with('/')).filter(|_| cuts % 29 == 0) {
+                tools.check(image, name, bytes);
+            }
+        }
+    }
+    assert!(cuts > 400, "{cuts} cuts are few");
+}
+
+#[test]
+fn each_cut_of_a_volume_of_fat16_keeps_what_was_synced_and_loses_no_cluster() {
+    cut_and_read(&formatted(SMALL), 1, ["ONE.TXT", "TWO.TXT"], 0..=0, 1);
+}
+
+/// A volume of FAT32 that the crate `fatfs` has made, with a directory `TRIPS`. Directories that the crate makes begin with a long name, which FAT forbids;
+/// so this one is made of a file.
+fn fat32() -> Memory {
+    let mut bytes = vec![0; 66_800 * SECTOR];
+    let options = fatfs::FormatVolumeOptions::new().fat_type(fatfs::FatType::Fat32).bytes_per_cluster(512);
+    fatfs::format_volume(Cursor::new(&mut bytes[..]), options).expect("it is large enough");
+    let disk = Memory::with(bytes);
+    let mut server = server(disk, 0);
+    let mut client = Client { server: &mut server, badge: 1 };
+    assert_eq!(client.ask(Request::Begin)[0], 0);
+    let (file, _) = client.open("TRIPS", Mode::Create).expect("it is made");
+    let mut contents = vec![0; SECTOR];
+    assert_eq!(client.write(file, 0, &contents), 0);
+    let mut bytes = std::mem::take(&mut server.volume().disk().bytes);
+    let at = bytes.chunks(32).position(|entry| entry.starts_with(b"TRIPS      ")).expect("it is there") * 32;
+    bytes[at + 11] = 0x10;
+    bytes[at + 28..at + 32].fill(0);
+    let cluster = [bytes[at + 26], bytes[at + 27]];
+    for (entry, name, cluster) in [(0, b".          ", cluster), (32, b"..         ", [0, 0])] {
+        contents[entry..entry + 11].copy_from_slice(name);
+        contents[entry + 11] = 0x10;
+        contents[entry + 26..entry + 28].copy_from_slice(&cluster);
+    }
+    // The first cluster behind that of the root directory, whose sector comes behind the one with the entry.
+    let begin = at / SECTOR * SECTOR + SECTOR;
+    bytes[begin..begin + SECTOR].copy_from_slice(&contents);
+    Memory::with(bytes)
+}
+
+#[test]
+fn cuts_of_a_volume_of_fat32_keep_what_was_synced_and_lose_no_cluster() {
+    // Two directories, of which one becomes longer: it has 16 entries in its cluster.
+    cut_and_read(&fat32(), 0, ["TRIPS/ONE.TXT", "TWO.TXT"], 2..=3, 3);
+}
+
+/// A record of this number, of any length.
+fn record(number: u64) -> Vec<u8> {
+    let mut random = Random(number.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    let length = random.below(1_200);
+    random.bytes(length)
+}
+
+/// The requests of a recorder (`fusee::files::Recorder`).
+fn append(client: &mut Client<'_>, file: FileNumber, end: &mut u64, number: u64) {
+    let mut bytes = [0; PIECE];
+    let length = frame(number, &record(number), &mut bytes).expect("it is short enough");
+    let payload = Payload { length, stamp: 7 };
+    assert_eq!(client.lend(Request::WriteSynced(file, *end, payload), &Lent::of(&bytes[..length]))[0], 0);
+    *end += length as u64;
+}
+
+#[test]
+fn each_acknowledged_record_outlives_a_thousand_cuts_and_the_volume_is_clean_without_being_mounted() {
+    const LENGTH: u64 = 600_000;
+    const RECORDS: u64 = 500;
+    let disk = formatted(SMALL);
+    let journal = Rc::clone(&disk.journal);
+    let mut server = server(disk.clone(), 1);
+    let mut client = Client { server: &mut server, badge: 1 };
+    assert_eq!(client.ask(Request::Begin)[0], 0);
+    let (file, _) = client.open("TRIP.LOG", Mode::Create).expect("a file is made");
+    while client.ask(Request::Reserve(file, LENGTH))[2] < LENGTH {}
+    assert_eq!(client.ask(Request::Sync(file))[0], 0);
+    let made = journal.borrow().steps.len();
+    let mut end = 0;
+    let acknowledged: Vec<usize> = (1..=RECORDS)
+        .map(|number| {
+            append(&mut client, file, &mut end, number);
+            journal.borrow().steps.len()
+        })
+        .collect();
+    let steps = std::mem::take(&mut journal.borrow_mut().steps);
+    let mut random = Random(0x0fed_cba9_8765_4321);
+    let tools = Tools::new();
+    // The steps until the file is made are covered by a flush.
+    let before = cut(&disk.bytes, &steps[..made], |writes| writes);
+    for _ in 0..1_000 {
+        let end = made + random.below(steps.len() - made + 1);
+        let variant = random.below(4);
+        let bytes = cut(&before, &steps[made..end], choice(variant, &mut random));
+        let volume = &bytes[BEGIN * SECTOR..];
+        let (files, used, cluster) = read_by_fatfs(volume);
+        assert_eq!(used, needed(&files, cluster));
+        let log = &files["TRIP.LOG"];
+        let found: Vec<&[u8]> = Records::new(log).collect();
+        let promised = acknowledged.iter().take_while(|step| **step <= end).count();
+        assert!(found.len() >= promised, "{promised} records are acknowledged, and {} are there", found.len());
+        assert!(found.len() <= promised + 1, "one record at most is on its way");
+        for (number, found) in (1..).zip(&found) {
+            assert!(*found == record(number), "record {number} has other bytes");
+        }
+        tools.check(volume, "TRIP.LOG", log);
+    }
+}
+
+#[test]
+fn a_log_whose_making_is_cut_is_made_on_after_the_cut() {
+    const LENGTH: u64 = 60_000;
+    let disk = formatted(SMALL);
+    let journal = Rc::clone(&disk.journal);
+    let mut first = server(disk.clone(), 1);
+    let mut client = Client { server: &mut first, badge: 1 };
+    assert_eq!(client.ask(Request::Begin)[0], 0);
+    let (file, _) = client.open("TRIP.LOG", Mode::Create).expect("a file is made");
+    while client.ask(Request::Reserve(file, LENGTH))[2] < LENGTH {}
+    let steps = std::mem::take(&mut journal.borrow_mut().steps);
+    let mut random = Random(0x7777_1234_5678_9abc);
+    for end in 0..=steps.len() {
+        let bytes = cut(&disk.bytes, &steps[..end], choice(end % 4, &mut random));
+        let mut again = server(Memory::with(bytes), 1);
+        let mut client = Client { server: &mut again, badge: 1 };
+        assert_eq!(client.ask(Request::Begin)[0], 0);
+        let (file, _) = client.open("TRIP.LOG", Mode::Create).expect("the file is there, or made");
+        while client.ask(Request::Reserve(file, LENGTH))[2] < LENGTH {}
+        let mut end = 0;
+        append(&mut client, file, &mut end, 1);
+        let image = std::mem::take(&mut again.volume().disk().bytes);
+        let (files, used, cluster) = read_by_fatfs(&image[BEGIN * SECTOR..]);
+        assert_eq!(used, needed(&files, cluster));
+        let log = &files["TRIP.LOG"];
+        assert_eq!(Records::new(log).collect::<Vec<_>>(), [&record(1)[..]], "no old bytes are taken for records");
+        assert!(log[end as usize..].iter().all(|byte| *byte == 0));
+    }
+}
+
+#[test]
+fn a_disk_that_fails_at_any_request_keeps_what_was_synced_and_goes_on() {
+    let probe = formatted(SMALL);
+    let journal = Rc::clone(&probe.journal);
+    let promised = work(probe, 1, ["ONE.TXT", "TWO.TXT"], 1);
+    assert!(promised.len() > 4);
+    let requests = journal.borrow().requests;
+    for fails_after in (0..requests).step_by(3) {
+        let disk = formatted(SMALL);
+        let journal = Rc::clone(&disk.journal);
+        let mut server = server(disk, 1);
+        journal.borrow_mut().fails_after = Some(fails_after);
+        let mut client = Client { server: &mut server, badge: 1 };
+        let content = Random(fails_after.into()).bytes(9_000);
+        let mut synced = 0;
+        let mut failures = 0;
+        assert_eq!(client.ask(Request::Begin)[0], 0);
+        let mut open = None;
+        for round in 0..40 {
+            let file = match open.map_or_else(|| client.open("ONE.TXT", Mode::Create).map(|(file, _)| file), Ok) {
+                Ok(file) => file,
+                Err(code) => {
+                    assert_eq!(code, fusee::files::Refusal::Device as u64, "the failure has a type");
+                    failures += 1;
+                    continue;
+                }
+            };
+            open = Some(file);
+            let part = round * 200;
+            let length = client.lend_length(file);
+            let result = match length {
+                // Bytes behind what was synced may be there or not.
+                Ok(length) => client.write(file, length.min(part), &content[length.min(part) as usize..part as usize + 200]),
+                Err(code) => code,
+            };
+            let result = if result == 0 { client.ask(Request::Sync(file))[0] } else { result };
+            if result == 0 {
+                synced = part as usize + 200;
+            } else {
+                assert!(matches!(result, 5 | 19), "{result} is no failure of a disk");
+                failures += 1;
+                open = None;
+            }
+        }
+        assert!(failures <= 3, "one failure of the disk spoils {failures} requests");
+        let image = std::mem::take(&mut server.volume().disk().bytes);
+        let (files, used, cluster) = read_by_fatfs(&image[BEGIN * SECTOR..]);
+        assert_eq!(used, needed(&files, cluster), "no cluster is lost by a failure of request {fails_after}");
+        assert!(files["ONE.TXT"].starts_with(&content[..synced]));
+    }
+}

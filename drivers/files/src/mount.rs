@@ -10,7 +10,7 @@ use fusee::files::Refusal;
 use crate::directory::{Directory, Entry, Place};
 use crate::disk::{Fault, SECTOR, Sectors, Table};
 use crate::shape::{FIRST, Root, Shape, forget_count};
-use crate::volume::{BROKEN, END, FREE, Volume};
+use crate::volume::{BROKEN, END, FREE, NAMED, Volume};
 
 /// A reason for which a volume is not mounted.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -46,8 +46,6 @@ impl From<Refusal> for Unsound {
 const DEPTH: usize = 16;
 /// Sectors of a table that are read at once.
 const READ: usize = 7;
-/// The bit of a link in memory for a cluster that an entry names, while the volume is walked through.
-const NAMED: u32 = 1 << 31;
 
 impl<D: Sectors, T: Table> Volume<D, T> {
     /// Reads the table, walks through all directories, and frees the clusters that nothing names.

@@ -17,6 +17,8 @@ pub const FREE: u32 = 0;
 pub const BROKEN: u32 = 0x0fff_fff7;
 const ENDS: u32 = 0x0fff_fff8;
 pub const END: u32 = 0x0fff_ffff;
+/// The bit of a link in memory for a cluster that an entry names, while the volume is walked through.
+pub const NAMED: u32 = 1 << 31;
 
 /// Sectors of the table that change when a part of a file is removed, at most.
 const PART: u32 = 8;
@@ -128,7 +130,7 @@ impl<D: Sectors, T: Table> Volume<D, T> {
     /// [`Refusal::Damaged`] if the link is that of no cluster in a chain.
     pub(crate) fn behind(&self, cluster: u32) -> Result<Option<u32>, Refusal> {
         let end = self.shape()?.end;
-        match self.table.get(cluster) {
+        match self.table.get(cluster) & !NAMED {
             ENDS.. => Ok(None),
             next if (FIRST..end).contains(&next) => Ok(Some(next)),
             _ => Err(Refusal::Damaged),

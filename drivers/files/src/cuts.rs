@@ -419,7 +419,7 @@ fn work(disk: Memory, partition: u8, names: [&'static str; 2], rounds: u32) -> V
 }
 
 /// Cuts the work after each `every`th step, mounts the disk, and has others read it.
-fn cut_and_read(disk: &Memory, partition: u8, names: [&'static str; 2], directories: RangeInclusive<u32>, every: usize) {
+fn cut_and_read(disk: &Memory, partition: u8, names: [&'static str; 2], directories: RangeInclusive<u32>, variants: usize) {
     let before = disk.bytes.clone();
     let promises = work(disk.clone(), partition, names, 2);
     let begin = if partition == 0 { 0 } else { BEGIN };
@@ -427,8 +427,8 @@ fn cut_and_read(disk: &Memory, partition: u8, names: [&'static str; 2], director
     let mut random = Random(0x0123_4567_89ab_cdef);
     let tools = Tools::new();
     let mut cuts = 0;
-    for end in (0..=steps.len()).step_by(every) {
-        for variant in 0..4 {
+    for end in 0..=steps.len() {
+        for variant in (0..4).cycle().skip(end).take(variants) {
             let bytes = cut(&before, &steps[..end], choice(variant, &mut random));
             let mut volume = Volume::new(Memory::with(bytes), vec![0; 80_000], partition);
             assert_eq!(volume.mount(), Ok(()), "a cut after {end} steps");
@@ -452,12 +452,12 @@ fn cut_and_read(disk: &Memory, partition: u8, names: [&'static str; 2], director
             }
         }
     }
-    assert!(cuts > 400, "{cuts} cuts are few");
+    assert!(cuts > 300, "{cuts} cuts are few");
 }
 
 #[test]
 fn each_cut_of_a_volume_of_fat16_keeps_what_was_synced_and_loses_no_cluster() {
-    cut_and_read(&formatted(SMALL), 1, ["ONE.TXT", "TWO.TXT"], 0..=0, 1);
+    cut_and_read(&formatted(SMALL), 1, ["ONE.TXT", "TWO.TXT"], 0..=0, 4);
 }
 
 /// A volume of FAT32 that the crate `fatfs` has made, with a directory `TRIPS`. Directories that the crate makes begin with a long name, which FAT forbids;
@@ -492,7 +492,7 @@ fn fat32() -> Memory {
 #[test]
 fn cuts_of_a_volume_of_fat32_keep_what_was_synced_and_lose_no_cluster() {
     // Two directories, of which one becomes longer: it has 16 entries in its cluster.
-    cut_and_read(&fat32(), 0, ["TRIPS/ONE.TXT", "TWO.TXT"], 2..=3, 3);
+    cut_and_read(&fat32(), 0, ["TRIPS/ONE.TXT", "TWO.TXT"], 2..=3, 1);
 }
 
 /// A record of this number, of any length.

@@ -6,7 +6,7 @@ use fusee::files::Refusal;
 
 use crate::disk::{SECTOR, Sectors, Table};
 use crate::names::{NAME, short};
-use crate::shape::{ENTRY, Root, word};
+use crate::shape::{ENTRY, READ, Root, word};
 use crate::volume::Volume;
 
 /// The first byte of an entry that is free, with others behind it or without.
@@ -27,8 +27,6 @@ const LENGTH: usize = 28;
 const DATE: [u8; 2] = [0x21, 0];
 /// Entries of a directory, at most (6.1 of the specification).
 const ENTRIES: u64 = 65_536;
-/// Sectors that are read at once.
-const READ: usize = 7;
 
 /// A directory.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

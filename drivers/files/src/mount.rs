@@ -9,7 +9,7 @@ use fusee::files::Refusal;
 
 use crate::directory::{Directory, Entry, Place};
 use crate::disk::{Fault, SECTOR, Sectors, Table};
-use crate::shape::{FIRST, Root, Shape, forget_count};
+use crate::shape::{FIRST, READ, Root, Shape, forget_count};
 use crate::volume::{BROKEN, END, FREE, NAMED, Volume};
 
 /// A reason for which a volume is not mounted.
@@ -44,8 +44,6 @@ impl From<Refusal> for Unsound {
 
 /// Directories in directories, at most.
 const DEPTH: usize = 16;
-/// Sectors of a table that are read at once.
-const READ: usize = 7;
 
 impl<D: Sectors, T: Table> Volume<D, T> {
     /// Reads the table, walks through all directories, and frees the clusters that nothing names.

@@ -17,6 +17,8 @@ const PARTITIONS: usize = 446;
 const SIGNATURE: usize = 510;
 /// Types of partitions with FAT16 and FAT32.
 const TYPES: [u8; 5] = [0x04, 0x06, 0x0e, 0x0b, 0x0c];
+/// Sectors that are read or written at once, where there are many.
+pub const READ: usize = 7;
 /// The place of the count of free clusters in a volume's information sector.
 const FREE_COUNT: usize = 488;
 
@@ -186,13 +188,14 @@ pub fn format(disk: &mut impl Sectors) -> Result<bool, Unsound> {
     let table_sectors = ((clusters(cluster) + FIRST) * 2).div_ceil(SECTOR as u32);
     let tables = BEGIN + 1;
     let end = tables + u64::from(2 * table_sectors + ROOT);
-    for sector in tables..end {
-        let is_first = (sector - tables) % u64::from(table_sectors) == 0 && sector - tables < u64::from(2 * table_sectors);
-        bytes = [0; SECTOR];
-        if is_first {
-            bytes[..4].copy_from_slice(&[0xf8, 0xff, 0xff, 0xff]);
-        }
-        disk.write(sector, &bytes)?;
+    let zeros = [0; READ * SECTOR];
+    for sector in (tables..end).step_by(READ) {
+        let sectors = (end - sector).min(READ as u64) as usize;
+        disk.write(sector, &zeros[..sectors * SECTOR])?;
+    }
+    bytes[..4].copy_from_slice(&[0xf8, 0xff, 0xff, 0xff]);
+    for table in 0..2 {
+        disk.write(tables + u64::from(table * table_sectors), &bytes)?;
     }
     bytes = [0; SECTOR];
     bytes[..11].copy_from_slice(b"\xeb\x3c\x90FUSEE   ");

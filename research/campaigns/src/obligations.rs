@@ -288,6 +288,7 @@ keys! {
         screenshot: RUN,
         power_button: RUN,
         echo: RUN,
+        files: RUN,
         judge: RUN,
         self_check: RUN,
         repeatable: RUN,

@@ -24,6 +24,7 @@
 //! own_project, own_kernels   projects outside the repository
 //! refusal        images that no tool of ours would make
 //! screens        pictures of a screen
+//! files          files of a disk
 //! stream         the trace that a task sends
 //! turns          turns of emulated CPUs
 //! docs, readme   pages: links, commands, and their output
@@ -58,6 +59,7 @@ pub mod docs;
 pub mod dump;
 pub mod endings;
 pub mod errata;
+pub mod files;
 pub mod gdb;
 pub mod hosted;
 pub mod hosts;

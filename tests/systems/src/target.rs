@@ -11,6 +11,7 @@ use fusee_tester::echo;
 use fusee_tester::expected::{compare, departure, explanations};
 
 use crate::case::Found;
+use crate::files;
 use crate::known::{self, Inputs};
 use crate::screens;
 
@@ -62,6 +63,9 @@ pub fn run_and(
         let mut problems = compare(&image, &run, expected);
         if let Some(name) = &expected.screenshot {
             problems.extend(screens::problems(name, run.outcome.screen.as_ref()));
+        }
+        if let Some(name) = &expected.files {
+            problems.extend(files::problems(name, &image, &run));
         }
         if again && expected.repeatable && case.profile == Profile::Det && problems.is_empty() {
             problems.extend(departure(&run, &system::run(workspace, &image, &options)?));

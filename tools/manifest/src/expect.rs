@@ -41,6 +41,8 @@ pub struct Expectations {
     pub power_button: bool,
     /// The number of bytes that the host sends to port 7 by datagrams, and then by a connection, and expects back.
     pub echo: Option<usize>,
+    /// The name of the expected files on the volume of the disk, after the run.
+    pub files: Option<String>,
     /// The package of the program that judges the results of a run.
     pub judge: Option<String>,
     /// Whether the kernel checks all its invariants after every trap.
@@ -145,6 +147,7 @@ impl Expectations {
             screenshot: test.screenshot.clone(),
             power_button: test.power_button,
             echo: test.echo,
+            files: test.files.clone(),
             judge: test.judge.clone(),
             self_check: test.self_check,
             repeatable: test.repeatable,

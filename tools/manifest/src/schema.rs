@@ -777,6 +777,8 @@ pub struct Test {
     pub power_button: bool,
     /// The number of bytes that the host sends to the system's port 7, and expects back.
     pub echo: Option<usize>,
+    /// The expected files on the volume of the disk, after the run.
+    pub files: Option<String>,
     /// The package of a program that judges the results of a run.
     pub judge: Option<String>,
     /// Run it on a kernel that checks all its invariants after every trap.

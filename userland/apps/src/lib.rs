@@ -4,6 +4,7 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
+pub mod contents;
 pub mod meeting;
 pub mod rows;
 pub mod scenes;

@@ -186,7 +186,11 @@ impl Client<'_> {
     pub fn open(&mut self, path: &str, mode: Mode) -> Result<(FileNumber, u32), u64> {
         let payload = Payload { length: path.len(), stamp: 7 };
         let [code, number, length, ..] = self.lend(Request::Open(mode, payload), &Lent::of(path.as_bytes()));
-        if code == 0 { Ok((FileNumber::new(number as usize & 0xff, (number >> 8) as u32), length as u32)) } else { Err(code) }
+        if code == 0 {
+            Ok((FileNumber::new(number as usize & 0xff, (number >> 8) as u32), length as u32))
+        } else {
+            Err(code)
+        }
     }
 
     pub fn write(&mut self, file: FileNumber, offset: u32, bytes: &[u8]) -> u64 {
@@ -329,7 +333,8 @@ impl Tools {
         }
         if self.has_reader {
             let mut command = Command::new("mcopy");
-            let read = command.env("MTOOLS_SKIP_CHECK", "1").arg("-i").arg(&path).args([&format!("::{file}"), "-"]).output();
+            let read =
+                command.env("MTOOLS_SKIP_CHECK", "1").arg("-i").arg(&path).args([&format!("::{file}"), "-"]).output();
             let read = read.expect("mcopy runs");
             assert!(read.status.success(), "mcopy: {}", String::from_utf8_lossy(&read.stderr));
             assert!(read.stdout == bytes, "mcopy reads other bytes than `fatfs`");
@@ -419,7 +424,13 @@ fn work(disk: Memory, partition: u8, names: [&'static str; 2], rounds: u32) -> V
 }
 
 /// Cuts the work after each `every`th step, mounts the disk, and has others read it.
-fn cut_and_read(disk: &Memory, partition: u8, names: [&'static str; 2], directories: RangeInclusive<u32>, variants: usize) {
+fn cut_and_read(
+    disk: &Memory,
+    partition: u8,
+    names: [&'static str; 2],
+    directories: RangeInclusive<u32>,
+    variants: usize,
+) {
     let before = disk.bytes.clone();
     let promises = work(disk.clone(), partition, names, 2);
     let begin = if partition == 0 { 0 } else { BEGIN };
@@ -447,7 +458,8 @@ fn cut_and_read(disk: &Memory, partition: u8, names: [&'static str; 2], director
                 assert!(found.starts_with(bytes), "{name} is not as it was synced, by a cut after {end} steps");
             }
             cuts += 1;
-            if let Some((name, bytes)) = files.iter().find(|(name, _)| !name.ends_with('/')).filter(|_| cuts % 29 == 0) {
+            if let Some((name, bytes)) = files.iter().find(|(name, _)| !name.ends_with('/')).filter(|_| cuts % 29 == 0)
+            {
                 tools.check(image, name, bytes);
             }
         }
@@ -617,7 +629,9 @@ fn a_disk_that_fails_at_any_request_keeps_what_was_synced_and_goes_on() {
             let length = client.lend_length(file);
             let result = match length {
                 // Bytes behind what was synced may be there or not.
-                Ok(length) => client.write(file, length.min(part), &content[length.min(part) as usize..part as usize + 200]),
+                Ok(length) => {
+                    client.write(file, length.min(part), &content[length.min(part) as usize..part as usize + 200])
+                }
                 Err(code) => code,
             };
             let result = if result == 0 { client.ask(Request::Sync(file))[0] } else { result };

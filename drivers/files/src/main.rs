@@ -23,9 +23,7 @@ use files_server::server::CLIENTS;
 use files_server::{Fault, Loan, SECTOR, Sectors, Server, Table, Unsound, Volume, format};
 use fusee::block::{self, Disk};
 use fusee::files::STAMP;
-use fusee::{
-    Endpoint, Environment, Instant, Lent, LentToWrite, Nanoseconds, Place, Region, ServeError, environment,
-};
+use fusee::{Endpoint, Environment, Instant, Lent, LentToWrite, Nanoseconds, Place, Region, ServeError, environment};
 use fusee_driver::places;
 use heapless::Vec;
 

@@ -38,7 +38,11 @@ impl From<Fault> for Unsound {
 
 impl From<Refusal> for Unsound {
     fn from(refusal: Refusal) -> Unsound {
-        if refusal == Refusal::Device { Unsound::Device } else { Unsound::Damaged("a chain of clusters leaves the volume") }
+        if refusal == Refusal::Device {
+            Unsound::Device
+        } else {
+            Unsound::Damaged("a chain of clusters leaves the volume")
+        }
     }
 }
 

@@ -11,7 +11,8 @@ pub fn short(name: &[u8]) -> Option<[u8; NAME]> {
     let (base, extension) = (parts.next()?, parts.next());
     let has_dot = extension.is_some();
     let extension = extension.unwrap_or_default();
-    let fits = !base.is_empty() && base.len() <= BASE && extension.len() <= NAME - BASE && has_dot != extension.is_empty();
+    let fits =
+        !base.is_empty() && base.len() <= BASE && extension.len() <= NAME - BASE && has_dot != extension.is_empty();
     if !fits || parts.next().is_some() {
         return None;
     }

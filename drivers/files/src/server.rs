@@ -139,7 +139,12 @@ impl<D: Sectors, T: Table> Server<D, T> {
                 if entry.is_read_only() {
                     return Err(Refusal::ReadOnly);
                 }
-                if self.clients.iter().flat_map(|client| client.files.iter().flatten()).any(|open| open.entry.is(&entry)) {
+                if self
+                    .clients
+                    .iter()
+                    .flat_map(|client| client.files.iter().flatten())
+                    .any(|open| open.entry.is(&entry))
+                {
                     return Err(Refusal::Taken);
                 }
                 self.volume.remove(&entry).map(removed)

@@ -55,7 +55,9 @@ fn each_mistake_is_a_refusal_of_its_own() {
     }
     let (file, _) = client.open("A.TXT", Mode::Create).expect("it is made");
     let payload = |length| Payload { length, stamp: 7 };
-    let write = |client: &mut Client<'_>, offset, length| client.lend(Request::Write(file, offset, payload(length)), &Lent::of(&[]))[0];
+    let write = |client: &mut Client<'_>, offset, length| {
+        client.lend(Request::Write(file, offset, payload(length)), &Lent::of(&[]))[0]
+    };
     assert_eq!(write(&mut client, 1, 1), Refusal::BeyondEnd as u64);
     assert_eq!(write(&mut client, u64::MAX, 1), Refusal::BeyondEnd as u64);
     assert_eq!(write(&mut client, 0, PIECE + 1), Refusal::TooLong as u64);
@@ -76,7 +78,11 @@ fn each_mistake_is_a_refusal_of_its_own() {
         assert!(client.open(name, Mode::Create).is_ok());
     }
     assert_eq!(refused(client.open("F", Mode::Create)), Some(Refusal::TooManyFiles as u64));
-    assert_eq!(refused(client.open("F", Mode::Read)), Some(Refusal::NotFound as u64), "a file that is not opened is not made");
+    assert_eq!(
+        refused(client.open("F", Mode::Read)),
+        Some(Refusal::NotFound as u64),
+        "a file that is not opened is not made"
+    );
     assert_eq!(client.server.open_files(), 5);
     // The next life of the first client has closed its files.
     client.badge = 1;
@@ -164,8 +170,12 @@ fn a_volume_that_contradicts_itself_is_refused_and_not_written() {
 
 /// Words around those that mean something, and any others.
 fn words() -> impl Strategy<Value = Message> {
-    let word = || prop_oneof![0..20_u64, 0..70_000_u64, any::<u64>(), any::<u64>().prop_map(|word| u64::MAX - word % 600)];
-    let first = prop_oneof![(0..13_u64, 0..6_u64, 0..40_u64).prop_map(|(operation, index, serial)| operation | index << 8 | serial << 16), any::<u64>()];
+    let word =
+        || prop_oneof![0..20_u64, 0..70_000_u64, any::<u64>(), any::<u64>().prop_map(|word| u64::MAX - word % 600)];
+    let first = prop_oneof![
+        (0..13_u64, 0..6_u64, 0..40_u64).prop_map(|(operation, index, serial)| operation | index << 8 | serial << 16),
+        any::<u64>()
+    ];
     (first, word(), word(), prop_oneof![Just(7), any::<u64>()], word(), word())
         .prop_map(|(a, b, c, d, e, f)| [a, b, c, d, e, f])
 }

@@ -144,7 +144,8 @@ impl<D: Sectors, T: Table> Volume<D, T> {
 
     /// The cluster of a chain at this index.
     fn at(&self, first: u32, cursor: &mut Cursor, index: u32) -> Result<u32, Refusal> {
-        let mut place = if cursor.cluster == 0 || cursor.index > index { Cursor { index: 0, cluster: first } } else { *cursor };
+        let mut place =
+            if cursor.cluster == 0 || cursor.index > index { Cursor { index: 0, cluster: first } } else { *cursor };
         self.inside_volume(place.cluster)?;
         while place.index < index {
             place.cluster = self.behind(place.cluster)?.ok_or(Refusal::Damaged)?;
@@ -161,7 +162,8 @@ impl<D: Sectors, T: Table> Volume<D, T> {
         let (mut last, mut first) = (last, None);
         let mut place = last.map_or(self.next, |last| last + 1);
         for _ in 0..clusters {
-            let found = (place.max(FIRST)..end).chain(FIRST..place.min(end)).find(|cluster| self.table.get(*cluster) == FREE);
+            let found =
+                (place.max(FIRST)..end).chain(FIRST..place.min(end)).find(|cluster| self.table.get(*cluster) == FREE);
             let found = found.ok_or(Refusal::Damaged)?;
             self.table.set(found, END);
             if let Some(last) = last {
@@ -234,7 +236,13 @@ impl<D: Sectors, T: Table> Volume<D, T> {
     ///
     /// # Errors
     /// [`Refusal::Device`], or [`Refusal::Damaged`] if the table has changed by itself.
-    pub fn read(&mut self, entry: &Entry, cursor: &mut Cursor, offset: u32, bytes: &mut [u8]) -> Result<usize, Refusal> {
+    pub fn read(
+        &mut self,
+        entry: &Entry,
+        cursor: &mut Cursor,
+        offset: u32,
+        bytes: &mut [u8],
+    ) -> Result<usize, Refusal> {
         let left = entry.length.saturating_sub(offset) as usize;
         let room = bytes.len().min(left);
         let bytes = &mut bytes[..room];
@@ -306,7 +314,14 @@ impl<D: Sectors, T: Table> Volume<D, T> {
     }
 
     /// Writes bytes to sectors of a file, of which the first `known` bytes were its own before.
-    fn put(&mut self, known: u32, entry: &Entry, cursor: &mut Cursor, offset: u32, bytes: &[u8]) -> Result<(), Refusal> {
+    fn put(
+        &mut self,
+        known: u32,
+        entry: &Entry,
+        cursor: &mut Cursor,
+        offset: u32,
+        bytes: &[u8],
+    ) -> Result<(), Refusal> {
         let end = offset + bytes.len() as u32;
         let mut written = 0;
         while written < bytes.len() {

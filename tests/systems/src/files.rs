@@ -9,7 +9,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use fusee::files::Records;
 use fusee_host::system::{Image, Run};
 
@@ -23,8 +23,8 @@ const SECTOR: u64 = 512;
 /// The files of a volume, by their names.
 type Files = BTreeMap<String, Vec<u8>>;
 
-/// A check of files, beside the numbers that a task called `client` has logged as `1`: by the name that `files` of a `[test]` has.
-type Check = fn(&Files, &[u64]) -> Result<()>;
+/// A check of files, beside the pairs of numbers that a task called `client` has logged: by the name that `files` of a `[test]` has.
+type Check = fn(&Files, &[(u32, u64)]) -> Result<()>;
 
 const CHECKS: [(&str, Check); 3] = [("two files", two_files), ("a kept file", a_kept_file), ("a trip", a_trip)];
 
@@ -36,8 +36,8 @@ pub fn problems(name: &str, image: &Image, run: &Run) -> Vec<String> {
     };
     let client = image.manifest.system.tasks.iter().position(|task| task.name == "client");
     let logged = run.trace.iter().flat_map(|trace| trace.logs());
-    let logged = logged.filter(|(thread, first, _)| client.is_some_and(|client| usize::from(*thread) == client + 1) && *first == 1);
-    let logged: Vec<u64> = logged.map(|(.., second)| second).collect();
+    let logged = logged.filter(|(thread, ..)| client.is_some_and(|client| usize::from(*thread) == client + 1));
+    let logged: Vec<(u32, u64)> = logged.map(|(_, first, second)| (first, second)).collect();
     let result = volume(&image.path.with_extension(DISK)).and_then(|volume| {
         check_clean(&volume, &image.path.with_extension("volume"))?;
         check(&read(&volume)?, &logged)
@@ -97,7 +97,7 @@ fn file<'files>(files: &'files Files, name: &str) -> Result<&'files [u8]> {
     Ok(files.get(name).with_context(|| format!("{name} is not there"))?)
 }
 
-fn two_files(files: &Files, _: &[u64]) -> Result<()> {
+fn two_files(files: &Files, _: &[(u32, u64)]) -> Result<()> {
     let mut first = vec![0; 30_000];
     contents::fill(1, 0, &mut first);
     contents::fill(4, 9_000, &mut first[9_000..14_000]);
@@ -110,22 +110,33 @@ fn two_files(files: &Files, _: &[u64]) -> Result<()> {
     Ok(())
 }
 
-fn a_kept_file(files: &Files, _: &[u64]) -> Result<()> {
+fn a_kept_file(files: &Files, _: &[(u32, u64)]) -> Result<()> {
     ensure!(file(files, "KEPT.TXT")? == b"as before", "KEPT.TXT has other bytes");
     ensure!(files.keys().map(String::as_str).eq(["B", "C", "D", "KEPT.TXT"]), "there are {:?}", files.keys());
     Ok(())
 }
 
-/// Each record whose number was logged is in the log, and each one in it has its bytes.
-fn a_trip(files: &Files, acknowledged: &[u64]) -> Result<()> {
+/// Lives of the client in which records were acknowledged, at least.
+const LIVES: usize = 3;
+/// Times at which the client has opened its log again, at least.
+const REOPENED: u64 = 10;
+
+/// Each record whose number was logged is in the log, and each one in it has its bytes. Records were acknowledged in several lives of the client.
+fn a_trip(files: &Files, logged: &[(u32, u64)]) -> Result<()> {
     let log = file(files, "TRIP.LOG")?;
-    let Some(last) = acknowledged.iter().max() else { bail!("no record is acknowledged") };
+    let acknowledged =
+        |logged: &[(u32, u64)]| logged.iter().filter(|(kind, _)| *kind == 1).map(|(_, number)| *number).max();
+    let last = acknowledged(logged).context("no record is acknowledged")?;
+    let lives = logged.split(|(kind, _)| *kind == 2).filter(|life| acknowledged(life).is_some()).count();
+    ensure!(lives >= LIVES, "records were acknowledged in {lives} lives of the client, and not in {LIVES}");
+    let reopened: u64 = logged.iter().filter(|(kind, _)| *kind == 3).map(|(_, times)| times).sum();
+    ensure!(reopened >= REOPENED, "the log was opened again {reopened} times, and not {REOPENED}");
     let mut found = 0;
     for (number, record) in (1..).zip(Records::new(log)) {
         let mut bytes = [0; contents::RECORD];
         ensure!(record == contents::record(number, &mut bytes), "record {number} has other bytes");
         found = number;
     }
-    ensure!(found >= *last, "record {last} is acknowledged, and the log ends behind {found}");
+    ensure!(found >= last, "record {last} is acknowledged, and the log ends behind {found}");
     Ok(())
 }

@@ -217,10 +217,7 @@ impl Test {
             expected.screenshot.is_none(),
             "`screenshot` names a picture of Fusee's own tests: let a `judge` look at the screen"
         );
-        ensure!(
-            expected.files.is_none(),
-            "`files` names files of Fusee's own tests: let a `judge` look at the disk"
-        );
+        ensure!(expected.files.is_none(), "`files` names files of Fusee's own tests: let a `judge` look at the disk");
         // The files of the run are removed with its folder.
         let (workspace, _folder) = workspace.clone().in_folder()?;
         let kernel = if expected.self_check { Kernel::Checked } else { workspace.kernel };

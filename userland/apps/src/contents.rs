@@ -1,7 +1,7 @@
 //! Contents of files: those that tasks write, and that the host expects.
 
 /// Bytes of a record, at most.
-pub const RECORD: usize = 1_200;
+pub const RECORD: usize = 800;
 
 /// The byte at this place of file `file`: another one nearly everywhere (Steele, Lea, Flood 2014, the finalizer of SplitMix).
 #[must_use]

@@ -206,12 +206,7 @@ impl Disk {
     ///
     /// # Errors
     /// [`DiskError`] says why the last try brought no answer.
-    pub fn open_again(
-        server: Endpoint,
-        times: u32,
-        pause: Nanoseconds,
-        deadline: Instant,
-    ) -> Result<Disk, DiskError> {
+    pub fn open_again(server: Endpoint, times: u32, pause: Nanoseconds, deadline: Instant) -> Result<Disk, DiskError> {
         let again = Again { times, pause };
         let disk = again.make(deadline, || Disk::open(server, deadline), DiskError::after)?;
         Ok(Disk { again, ..disk })

@@ -162,9 +162,8 @@ impl Request {
     #[must_use]
     pub fn message(&self) -> Message {
         let with = |operation: u64, file: FileNumber, word: u64| [operation | file.0 << 8, word, 0, 0, 0, 0];
-        let lending = |first: u64, second: u64, Payload { length, stamp }: Payload| {
-            [first, second, length as u64, stamp, 0, 0]
-        };
+        let lending =
+            |first: u64, second: u64, Payload { length, stamp }: Payload| [first, second, length as u64, stamp, 0, 0];
         match *self {
             Request::Begin => [1, 0, 0, 0, 0, 0],
             Request::Open(mode, path) => lending(2, mode as u64, path),

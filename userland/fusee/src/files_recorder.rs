@@ -54,6 +54,7 @@ pub struct Recorder {
     end: u32,
     /// The number of the next record.
     number: u64,
+    reopened: u64,
 }
 
 impl Recorder {
@@ -68,14 +69,33 @@ impl Recorder {
         file.reserve(length)?;
         file.sync()?;
         let (mut end, mut number) = (0, 1);
+        // Bytes of the file from `from` on.
         let mut bytes = [0; PIECE];
-        while let Some(record) = read(&file, end, number, &mut bytes)? {
-            end += frame_bytes(record) as u32;
-            number += 1;
+        let (mut from, mut read) = (0, file.read_at(0, &mut bytes)?);
+        loop {
+            match parse(&bytes[(end - from) as usize..read], number) {
+                Ok(record) => {
+                    end += frame_bytes(record.len()) as u32;
+                    number += 1;
+                }
+                // The frame goes on behind them, or begins there.
+                Err(FrameError::Short(_)) if end > from => (from, read) = (end, file.read_at(end, &mut bytes)?),
+                Err(FrameError::Short(_) | FrameError::End) => break,
+            }
         }
         let length = file.length();
         let path_bytes = path.len();
-        Ok(Recorder { file: Some(file), files: *files, path: kept, path_bytes, again: Again::NOT, length, end, number })
+        Ok(Recorder {
+            file: Some(file),
+            files: *files,
+            path: kept,
+            path_bytes,
+            again: Again::NOT,
+            length,
+            end,
+            number,
+            reopened: 0,
+        })
     }
 
     /// The recorder, beside servers that have [further lives](crate::life): a record that is not written because the file server or the disk's
@@ -105,6 +125,12 @@ impl Recorder {
         self.length - self.end
     }
 
+    /// How often the file was opened again, because a server had died.
+    #[must_use]
+    pub fn reopened(&self) -> u64 {
+        self.reopened
+    }
+
     /// Writes a record, and waits until it would outlive a loss of power; its number. The first one is 1.
     ///
     /// # Errors
@@ -119,7 +145,11 @@ impl Recorder {
         let write = || {
             let mut file = match self.file.take() {
                 Some(file) => file,
-                None => self.opened()?,
+                None => {
+                    let file = self.opened()?;
+                    self.reopened += 1;
+                    file
+                }
             };
             // An error leaves no file: the next try opens it.
             file.write_synced(end, &bytes[..length])?;
@@ -147,19 +177,5 @@ impl Recorder {
             file => file?,
         };
         if file.length() < self.length { Err(Refusal::Damaged.into()) } else { Ok(file) }
-    }
-}
-
-/// Reads the frame at `place`: the bytes of the record, which are in `bytes` behind the header. None if the log ends there.
-fn read(file: &File, place: u32, number: u64, bytes: &mut [u8; PIECE]) -> Result<Option<usize>, FilesError> {
-    // One sector says how many there are.
-    let mut wanted = frame_bytes(0);
-    loop {
-        let read = file.read_at(place, &mut bytes[..wanted])?;
-        match parse(&bytes[..read], number) {
-            Ok(record) => return Ok(Some(record.len())),
-            Err(FrameError::Short(more)) if more > wanted && read == wanted => wanted = more,
-            Err(FrameError::Short(_) | FrameError::End) => return Ok(None),
-        }
     }
 }

@@ -5,7 +5,7 @@
 //! | 0, writer | makes `ONE.BIN`, `TWO.BIN` and `GONE.BIN` by turns, writes over a part of the first, removes the last, reads all, lists them | 1 bytes that were as written, 2 others, 3 files that are listed, 4 one if the volume has as many clusters in use as files need, or more |
 //! | 1, careless | asks for what a server cannot do | 1 codes of refusals, 2 bytes of the file that was there before and is unchanged |
 //! | 2, hostile | sends `rounds` requests of any words, beside its region | 1 one if a request was refused, and one was not |
-//! | 3, recorder | adds records to `TRIP.LOG` until there are `rounds`; makes each again that a death of a server cuts short | 1 the number of each that is acknowledged |
+//! | 3, recorder | adds records to `TRIP.LOG` until there are `rounds`, with `pause_us` between two; makes each again that a death of a server cuts short | 1 the number of each that is acknowledged, 2 its life, 3 how often it has opened the log again |
 //!
 //! Handles: endpoint "files" (call), region "memory" (read, write, lend). A writer that has opened its files signals "go", for which a hostile client waits. A task that is at its end signals "done"; one with the system as "system" waits for "done"
 //! instead, and ends the system.
@@ -15,7 +15,10 @@
 use apps::contents::{RECORD, byte, fill, record};
 use embedded_io::{Read, Seek, SeekFrom, Write};
 use fusee::files::{File, Files, FilesError, Mode, PIECE, Recorder, RecorderError, Refusal};
-use fusee::{Endpoint, Environment, Instant, Nanoseconds, Notification, Region, Rights, System, environment, log, shutdown};
+use fusee::{
+    Endpoint, Environment, Instant, Nanoseconds, Notification, Region, Rights, System, environment, life, log, now,
+    shutdown, sleep_until,
+};
 
 fusee::entry!(main);
 
@@ -174,7 +177,11 @@ fn ask_for_too_much(environment: &Environment) {
     code(kept.append(b"read only"));
     code(Recorder::open(&files, "KEPT.TXT", 5).map_err(|_| FilesError::from(Refusal::Taken)).and_then(|mut log| {
         let too_long = log.append(&[0; PIECE]);
-        if too_long == Err(RecorderError::TooLong) && log.append(b"") == Err(RecorderError::Full) { Ok(()) } else { Err(Refusal::Malformed.into()) }
+        if too_long == Err(RecorderError::TooLong) && log.append(b"") == Err(RecorderError::Full) {
+            Ok(())
+        } else {
+            Err(Refusal::Malformed.into())
+        }
     }));
     // The recorder had it to write, and so the one that reads was closed.
     code(kept.read_at(0, &mut [0]));
@@ -185,7 +192,8 @@ fn ask_for_too_much(environment: &Environment) {
     let space = files.space().expect("it is known");
     log(3, space.clusters - space.free);
     // Requests that are not made by the crate: a payload without a region, one without the stamp, and no request.
-    let words = |words, rights| server.call_lending(words, &memory, rights, NEVER).expect("the server answers").words[0];
+    let words =
+        |words, rights| server.call_lending(words, &memory, rights, NEVER).expect("the server answers").words[0];
     log(1, server.call([2, 0, 1, 0, 0, 0], NEVER).expect("the server answers")[0]);
     log(1, words([2, 0, 1, 0, 0, 0], Rights::READ));
     log(1, words([u64::MAX; 6], Rights::READ | Rights::WRITE));
@@ -243,18 +251,26 @@ fn recorder(environment: &Environment) -> Recorder {
         match opened.and_then(|files| Recorder::open(&files, "TRIP.LOG", LOG)) {
             Ok(recorder) => return recorder.again(TRIES, PAUSE),
             Err(RecorderError::Files(FilesError::Refused(Refusal::Damaged | Refusal::NoVolume))) => break,
-            Err(_) => fusee::sleep_until(fusee::now().now + PAUSE).expect("it may sleep"),
+            Err(_) => sleep_until(now().now + PAUSE).expect("it may sleep"),
         }
     }
     panic!("no log can be opened")
 }
 
 fn keep_records(environment: &Environment) {
+    log(2, life().into());
     let mut recorder = recorder(environment);
     let mut bytes = [0; RECORD];
     while recorder.records() < number(environment, "rounds") {
         let next = record(recorder.records() + 1, &mut bytes);
-        let number = recorder.append(next).expect("a record is written in the end");
-        log(1, number);
+        let before = recorder.reopened();
+        let written = recorder.append(next).expect("a record is written in the end");
+        log(1, written);
+        if recorder.reopened() > before {
+            log(3, recorder.reopened() - before);
+        }
+        if let Some(pause) = environment.parameter("pause_us") {
+            sleep_until(now().now + Nanoseconds(pause * 1_000)).expect("it may sleep");
+        }
     }
 }

@@ -26,7 +26,8 @@ type Files = BTreeMap<String, Vec<u8>>;
 /// A check of files, beside the pairs of numbers that a task called `client` has logged: by the name that `files` of a `[test]` has.
 type Check = fn(&Files, &[(u32, u64)]) -> Result<()>;
 
-const CHECKS: [(&str, Check); 3] = [("two files", two_files), ("a kept file", a_kept_file), ("a trip", a_trip)];
+const CHECKS: [(&str, Check); 4] =
+    [("two files", two_files), ("a kept file", a_kept_file), ("a trip", a_trip), ("numbers of jobs", numbers_of_jobs)];
 
 /// The faults of the files on the disk of a run.
 pub fn problems(name: &str, image: &Image, run: &Run) -> Vec<String> {
@@ -138,5 +139,20 @@ fn a_trip(files: &Files, logged: &[(u32, u64)]) -> Result<()> {
         found = number;
     }
     ensure!(found >= last, "record {last} is acknowledged, and the log ends behind {found}");
+    Ok(())
+}
+
+/// The records are numbers of jobs, one after the other, as many as were logged.
+fn numbers_of_jobs(files: &Files, logged: &[(u32, u64)]) -> Result<()> {
+    let numbers = Records::new(file(files, "TRIP.LOG")?).map(|record| Ok(u64::from_le_bytes(record.try_into()?)));
+    let numbers = numbers.collect::<Result<Vec<u64>>>()?;
+    ensure!(
+        numbers.len() == logged.len(),
+        "{} numbers are in the log, and {} were acknowledged",
+        numbers.len(),
+        logged.len()
+    );
+    let first = *numbers.first().context("the log is empty")?;
+    ensure!((first..).zip(&numbers).all(|(wanted, number)| wanted == *number), "a job is missing: {numbers:?}");
     Ok(())
 }

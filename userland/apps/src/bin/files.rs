@@ -6,8 +6,10 @@
 //! | 1, careless | asks for what a server cannot do | 1 codes of refusals, 2 bytes of the file that was there before and is unchanged |
 //! | 2, hostile | sends `rounds` requests of any words, beside its region | 1 one if a request was refused, and one was not |
 //! | 3, recorder | adds records to `TRIP.LOG` until there are `rounds`, with `pause_us` between two; makes each again that a death of a server cuts short | 1 the number of each that is acknowledged, 2 its life, 3 how often it has opened the log again |
+//! | 4, control | in each of `jobs` jobs puts its number into a channel, and waits for nothing | 1 numbers for which the channel had no room |
+//! | 5, logger | takes `rounds` numbers from the channel, and adds each to `TRIP.LOG` as a record | 1 the number of each that is acknowledged |
 //!
-//! Handles: endpoint "files" (call), region "memory" (read, write, lend). A writer that has opened its files signals "go", for which a hostile client waits. A task that is at its end signals "done"; one with the system as "system" waits for "done"
+//! Handles of the last two: region "ring" (read, write), notifications "sent" and "taken". Those of others: endpoint "files" (call), region "memory" (read, write, lend). A writer that has opened its files signals "go", for which a hostile client waits. A task that is at its end signals "done"; one with the system as "system" waits for "done"
 //! instead, and ends the system.
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![forbid(unsafe_code)]
@@ -16,8 +18,8 @@ use apps::contents::{RECORD, byte, fill, record};
 use embedded_io::{Read, Seek, SeekFrom, Write};
 use fusee::files::{File, Files, FilesError, Mode, PIECE, Recorder, RecorderError, Refusal};
 use fusee::{
-    Endpoint, Environment, Instant, Nanoseconds, Notification, Region, Rights, System, environment, life, log, now,
-    shutdown, sleep_until,
+    Endpoint, Environment, Instant, Nanoseconds, Notification, Receiver, Region, Rights, Sender, SharedBytes, System,
+    environment, life, log, next_job, now, shutdown, sleep_until,
 };
 
 fusee::entry!(main);
@@ -38,6 +40,8 @@ fn main() {
         1 => ask_for_too_much(&environment),
         2 => be_hostile(&environment),
         3 => keep_records(&environment),
+        4 => control(&environment),
+        5 => log_numbers(&environment),
         unknown => panic!("there is no role {unknown}"),
     }
     match environment.get::<System>("system") {
@@ -273,4 +277,36 @@ fn keep_records(environment: &Environment) {
             sleep_until(now().now + Nanoseconds(pause * 1_000)).expect("it may sleep");
         }
     }
+}
+
+//--- Records of a hard task
+
+fn control(environment: &Environment) {
+    let (ring, sent, taken) = channel(environment);
+    let mut sender = Sender::<u64>::new(ring, sent, taken).expect("the ring has slots");
+    let mut lost = 0;
+    for _ in 0..number(environment, "jobs") {
+        let job = next_job().expect("this task has jobs");
+        let is_sent = sender.try_send(&job.number).expect("the logger takes what is sent");
+        lost += u64::from(!is_sent);
+    }
+    log(1, lost);
+    loop {
+        next_job().expect("this task has jobs");
+    }
+}
+
+fn log_numbers(environment: &Environment) {
+    let (ring, sent, taken) = channel(environment);
+    let mut receiver = Receiver::<u64>::new(ring, sent, taken).expect("the ring has slots");
+    let mut recorder = recorder(environment);
+    for _ in 0..number(environment, "rounds") {
+        let job = receiver.receive(NEVER).expect("the task sends");
+        let written = recorder.append(&job.to_le_bytes()).expect("the log has room");
+        log(1, written);
+    }
+}
+
+fn channel(environment: &Environment) -> (SharedBytes, Notification, Notification) {
+    (environment.expect::<Region>("ring").shared(), environment.expect("sent"), environment.expect("taken"))
 }

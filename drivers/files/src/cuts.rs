@@ -36,6 +36,8 @@ pub struct Journal {
     /// Requests until one fails.
     pub fails_after: Option<u32>,
     pub requests: u32,
+    /// Calls of the disk, each for any number of sectors.
+    pub calls: usize,
 }
 
 /// A disk in memory.
@@ -81,6 +83,7 @@ impl Sectors for Memory {
     }
 
     fn read(&mut self, first: u64, bytes: &mut [u8]) -> Result<(), Fault> {
+        self.journal.borrow_mut().calls += 1;
         self.request()?;
         let begin = first as usize * SECTOR;
         bytes.copy_from_slice(self.bytes.get(begin..begin + bytes.len()).ok_or(Fault)?);
@@ -88,6 +91,7 @@ impl Sectors for Memory {
     }
 
     fn write(&mut self, first: u64, bytes: &[u8]) -> Result<(), Fault> {
+        self.journal.borrow_mut().calls += 1;
         for (sector, bytes) in (first as usize..).zip(bytes.chunks_exact(SECTOR)) {
             // A request that fails may have written a part of its sectors.
             self.request()?;
@@ -99,6 +103,7 @@ impl Sectors for Memory {
     }
 
     fn flush(&mut self) -> Result<(), Fault> {
+        self.journal.borrow_mut().calls += 1;
         self.request()?;
         self.journal.borrow_mut().steps.push(Step::Flush);
         Ok(())
@@ -649,4 +654,51 @@ fn a_disk_that_fails_at_any_request_keeps_what_was_synced_and_goes_on() {
         assert_eq!(used, needed(&files, cluster), "no cluster is lost by a failure of request {fails_after}");
         assert!(files["ONE.TXT"].starts_with(&content[..synced]));
     }
+}
+
+#[test]
+fn a_record_is_two_calls_of_the_disk_and_no_request_is_more_than_32() {
+    let disk = formatted(SMALL);
+    let journal = Rc::clone(&disk.journal);
+    let calls = || std::mem::take(&mut journal.borrow_mut().calls);
+    let mut server = server(disk, 1);
+    let mut client = Client { server: &mut server, badge: 1 };
+    assert_eq!(client.ask(Request::Begin)[0], 0);
+    let (log, _) = client.open("TRIP.LOG", Mode::Create).expect("a file is made");
+    while client.ask(Request::Reserve(log, 100_000))[2] < 100_000 {}
+    calls();
+    let mut end = 0;
+    for number in 1..50 {
+        append(&mut client, log, &mut end, number);
+        assert_eq!(calls(), 2, "a write, and a flush");
+    }
+    // Every other cluster of the volume belongs to a file that is removed, so the next one lies in pieces.
+    let files = ["A", "B"].map(|name| client.open(name, Mode::Create).expect("a file is made").0);
+    for part in 0..1_500 {
+        for file in files {
+            assert_eq!(client.write(file, part * 512, &[1; 512]), 0);
+        }
+    }
+    assert_eq!(client.ask(Request::Close(files[0]))[0], 0);
+    let mut most = 0;
+    calls();
+    let path = Payload { length: 1, stamp: 7 };
+    while client.lend(Request::Remove(path), &Lent::of(b"A"))[1] == 1 {
+        most = most.max(calls());
+    }
+    let (file, _) = client.open("C", Mode::Create).expect("a file is made");
+    most = most.max(calls());
+    let mut random = Random(5);
+    let mut length = 0;
+    while length < 700_000 {
+        let bytes = 1 + random.below(PIECE);
+        let more = random.bytes(bytes);
+        let payload = Payload { length: more.len(), stamp: 7 };
+        let at = length - random.below(600).min(length);
+        let reply = client.lend(Request::WriteSynced(file, at as u64, payload), &Lent::of(&more));
+        assert_eq!(reply[0], 0);
+        length = reply[2] as usize;
+        most = most.max(calls());
+    }
+    assert!((10..=32).contains(&most), "a request makes {most} calls of the disk");
 }

@@ -79,24 +79,22 @@ impl<D: Sectors, T: Table> Volume<D, T> {
 
     /// Reads the first table.
     fn load(&mut self, shape: &Shape) -> Result<(), Unsound> {
-        let width = SECTOR / shape.links() as usize;
         let mut bytes = [0; READ * SECTOR];
-        let mut cluster = 0;
         for index in (0..self.sectors_in_use(shape)).step_by(READ) {
             let sectors = (self.sectors_in_use(shape) - index).min(READ as u32);
             let read = &mut bytes[..sectors as usize * SECTOR];
             self.disk.read(shape.table + u64::from(index), read)?;
-            for link in read.chunks_exact(width).take((shape.end - cluster) as usize) {
-                let word = match *link {
-                    [low, high] => match u32::from(u16::from_le_bytes([low, high])) {
-                        link @ 0xfff7.. => link | 0x0fff_0000,
-                        link => link,
-                    },
-                    [a, b, c, d] => u32::from_le_bytes([a, b, c, d]) & 0x0fff_ffff,
-                    _ => FREE,
-                };
-                self.table.set(cluster, word);
-                cluster += 1;
+            let clusters = index * shape.links()..shape.end;
+            if shape.is_fat32 {
+                for (cluster, link) in clusters.zip(read.as_chunks::<4>().0) {
+                    self.table.set(cluster, u32::from_le_bytes(*link) & 0x0fff_ffff);
+                }
+            } else {
+                for (cluster, link) in clusters.zip(read.as_chunks::<2>().0) {
+                    let link = u32::from(u16::from_le_bytes(*link));
+                    // From here on links mean in both widths what they mean in the longer one.
+                    self.table.set(cluster, if link >= 0xfff7 { link | 0x0fff_0000 } else { link });
+                }
             }
         }
         Ok(())
@@ -169,18 +167,21 @@ impl<D: Sectors, T: Table> Volume<D, T> {
 
     /// Writes the sectors of all tables that are not as in memory.
     fn store_differences(&mut self, shape: &Shape) -> Result<(), Unsound> {
-        let mut bytes = [0; READ * SECTOR];
+        let mut bytes = [0; SECTOR * READ];
         let mut is_changed = false;
-        for table in 0..shape.tables {
-            for index in (0..self.sectors_in_use(shape)).step_by(READ) {
+        for index in (0..self.sectors_in_use(shape)).step_by(READ) {
+            let sectors = (self.sectors_in_use(shape) - index).min(READ as u32);
+            let mut links = [[0; SECTOR]; READ];
+            for (sector, links) in (index..index + sectors).zip(&mut links) {
+                *links = self.links(shape, sector);
+            }
+            for table in 0..shape.tables {
                 let first = shape.table + u64::from(table * shape.table_sectors + index);
-                let sectors = (self.sectors_in_use(shape) - index).min(READ as u32);
                 let read = &mut bytes[..sectors as usize * SECTOR];
                 self.disk.read(first, read)?;
-                for (sector, old) in (0..).zip(read.chunks_exact(SECTOR)) {
-                    let links = self.links(shape, index + sector);
-                    if links != *old {
-                        self.disk.write(first + u64::from(sector), &links)?;
+                for ((sector, old), links) in (first..).zip(read.chunks_exact(SECTOR)).zip(&links) {
+                    if links != old {
+                        self.disk.write(sector, links)?;
                         is_changed = true;
                     }
                 }

@@ -192,9 +192,16 @@ impl<D: Sectors, T: Table> Volume<D, T> {
     /// The contents of a sector of the table.
     pub(crate) fn links(&self, shape: &Shape, index: u32) -> [u8; SECTOR] {
         let mut bytes = [0; SECTOR];
-        let width = SECTOR / shape.links() as usize;
-        for (cluster, place) in (index * shape.links()..shape.end).zip(bytes.chunks_exact_mut(width)) {
-            place.copy_from_slice(&self.table.get(cluster).to_le_bytes()[..width]);
+        let clusters = index * shape.links()..shape.end;
+        // The width is a constant in each loop.
+        if shape.is_fat32 {
+            for (cluster, place) in clusters.zip(bytes.as_chunks_mut::<4>().0) {
+                *place = self.table.get(cluster).to_le_bytes();
+            }
+        } else {
+            for (cluster, place) in clusters.zip(bytes.as_chunks_mut::<2>().0) {
+                *place = (self.table.get(cluster) as u16).to_le_bytes();
+            }
         }
         bytes
     }

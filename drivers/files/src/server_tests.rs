@@ -26,7 +26,7 @@ fn a_file_is_read_as_it_was_written_and_listed_with_its_length() {
     let mut client = Client { server: &mut server, badge: 1 };
     let (file, length) = client.open("log.txt", Mode::Create).expect("it is made");
     assert_eq!(length, 0);
-    let bytes: Vec<u8> = (0..10_000_u32).map(|byte| (byte * 31 >> 3) as u8).collect();
+    let bytes: Vec<u8> = (0..10_000_u32).map(|byte| ((byte * 31) >> 3) as u8).collect();
     assert_eq!(client.write(file, 0, &bytes), 0);
     assert_eq!(client.write(file, 700, &[9; 1000]), 0);
     let mut wanted = bytes.clone();

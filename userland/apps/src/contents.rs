@@ -6,8 +6,8 @@ pub const RECORD: usize = 800;
 /// The byte at this place of file `file`: another one nearly everywhere (Steele, Lea, Flood 2014, the finalizer of SplitMix).
 #[must_use]
 pub fn byte(file: u64, place: u64) -> u8 {
-    let mut mixed = (file << 40 ^ place / 8).wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let mut mixed = ((file << 40) ^ (place / 8)).wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     (mixed >> (place % 8 * 8)) as u8
 }
 

@@ -18,7 +18,7 @@ use fusee_host::project::{KEPT_DIR, Project};
 use crate::command::as_tool;
 
 /// Pages whose commands are run.
-const PAGES: [&str; 14] = [
+const PAGES: [&str; 15] = [
     "docs/accelerator.md",
     "docs/buses.md",
     "docs/debugging.md",
@@ -28,6 +28,7 @@ const PAGES: [&str; 14] = [
     "docs/five-minutes.md",
     "docs/lives.md",
     "docs/manifest.md",
+    "docs/files.md",
     "docs/net.md",
     "docs/vision.md",
     "docs/which-policy.md",

@@ -23,7 +23,7 @@ const ATTRIBUTES: usize = 11;
 const HIGH: usize = 20;
 const LOW: usize = 26;
 const LENGTH: usize = 28;
-/// The first date of FAT, 1980-01-01: nobody here has a clock.
+/// The first date of FAT, 1980-01-01: the server has no clock.
 const DATE: [u8; 2] = [0x21, 0];
 /// Entries of a directory, at most (6.1 of the specification).
 const ENTRIES: u64 = 65_536;

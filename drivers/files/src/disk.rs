@@ -3,7 +3,7 @@
 /// Bytes of a sector.
 pub const SECTOR: usize = 512;
 
-/// A disk that has failed, or whose server has.
+/// A failure of the disk, or of its server.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Fault;
 

@@ -17,12 +17,12 @@
 //! A disk may keep written sectors back, and write them in any order, until a flush has ended. So between two flushes each sector may be as before or as
 //! after. Four rules make each such state one from which nothing that was acknowledged is missing:
 //!
-//! 1. An entry of a directory names only clusters whose bytes and links were flushed before. The entry is one write of one sector.
+//! 1. An entry of a directory names only clusters with bytes and links that were flushed before. The entry is one write of one sector.
 //! 2. An entry that gives clusters back was flushed before their links change, and so before another file can have them.
 //! 3. The first copy of a link is written before the second one, and is believed.
-//! 4. Clusters that no entry names are free, whatever the table says. `mount` finds them.
+//! 4. Clusters that no entry names are free, with any link in the table. `mount` finds them.
 //!
-//! A file whose length does not change has no write but those of its own sectors.
+//! A file of unchanged length has no write but those of its own sectors.
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
 
@@ -43,3 +43,5 @@ pub use volume::Volume;
 
 #[cfg(test)]
 mod cuts;
+#[cfg(test)]
+mod rig;

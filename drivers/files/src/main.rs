@@ -4,7 +4,7 @@
 //! (read, write, lend), which it lends to that server: its bytes but the last page are the longest piece; region "table" (read, write), four bytes for each
 //! cluster of the volume and eight more.
 //!
-//! Parameters: "partition", from 1 to 4, or 0 for a volume on the whole disk, 1 if absent; "format", 1 to make a volume on a disk whose first sector has
+//! Parameters: "partition", from 1 to 4, or 0 for a volume on the whole disk, 1 if absent; "format", 1 to make a volume on a disk with a first sector that has
 //! nothing but zeros; "again", how often a request to the disk is made again that a death of the block server cuts short, 0 if absent. The server needs a
 //! stack of 32 KiB.
 //!

@@ -92,7 +92,7 @@ impl<D: Sectors, T: Table> Volume<D, T> {
             } else {
                 for (cluster, link) in clusters.zip(read.as_chunks::<2>().0) {
                     let link = u32::from(u16::from_le_bytes(*link));
-                    // From here on links mean in both widths what they mean in the longer one.
+                    // From here on links of both widths have the meanings of the longer one.
                     self.table.set(cluster, if link >= 0xfff7 { link | 0x0fff_0000 } else { link });
                 }
             }

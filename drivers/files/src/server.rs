@@ -4,7 +4,7 @@
 //!
 //! 1. A file belongs to the client that has opened it, by the client's badge: a request of another client reaches none of its files.
 //! 2. A file that a client writes is open for no other client.
-//! 3. A client has so many files open and no more, whatever it sends. It begins anew in its next life, and its earlier files are closed then.
+//! 3. A client has so many files open and no more. It begins anew in its next life, and its earlier files are closed then.
 //! 4. Bytes of a client go to the disk only if they are the client's: the stamp is looked at behind the copy.
 //! 5. After a failure of the disk all files are closed, and the volume is mounted again before it is used.
 
@@ -183,7 +183,7 @@ impl<D: Sectors, T: Table> Server<D, T> {
                 if index != client {
                     return Err(Refusal::Taken);
                 }
-                // The client has lost its number, or will: nobody reads beside a writer.
+                // The client has lost its number, or will: there is no reader beside a writer.
                 *file = None;
             }
         }

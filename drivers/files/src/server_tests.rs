@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::cuts::{Client, Lent, Memory, SMALL, Tested, formatted, read_by_fatfs, server};
+use crate::rig::{Client, Lent, Memory, SMALL, Tested, formatted, read_by_fatfs, server};
 
 /// The first sector of the volume.
 const BEGIN: usize = 2048;

@@ -16,7 +16,7 @@ use fusee_host::system::{Image, Run};
 #[path = "../../../userland/apps/src/contents.rs"]
 mod contents;
 
-/// The device with the disk, whose name is the last part of the file behind it.
+/// The device with the disk: its name is the last part of the file behind it.
 const DISK: &str = "block0";
 const SECTOR: u64 = 512;
 
@@ -122,7 +122,7 @@ const LIVES: usize = 3;
 /// Times at which the client has opened its log again, at least.
 const REOPENED: u64 = 10;
 
-/// Each record whose number was logged is in the log, and each one in it has its bytes. Records were acknowledged in several lives of the client.
+/// Each record with a logged number is in the log, and each one in it has its bytes. Records were acknowledged in several lives of the client.
 fn a_trip(files: &Files, logged: &[(u32, u64)]) -> Result<()> {
     let log = file(files, "TRIP.LOG")?;
     let acknowledged =

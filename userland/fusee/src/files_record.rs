@@ -40,7 +40,7 @@ pub const fn frame_bytes(length: usize) -> usize {
     (HEADER + length).next_multiple_of(SECTOR)
 }
 
-/// Puts a record into a frame, the number of whose bytes is returned. None if the record is longer than [`RECORD`].
+/// Puts a record into a frame, and returns the bytes of the frame. None if the record is longer than [`RECORD`].
 #[must_use]
 pub fn frame(number: u64, record: &[u8], into: &mut [u8; PIECE]) -> Option<usize> {
     if record.len() > RECORD {

@@ -1,7 +1,7 @@
 //! A recorder: a log of records, each of which outlives a loss of power from the moment at which its call has returned.
 //!
 //! The log is a file of a fixed length, which is written with zeros when it is made. A record then changes no table of the volume and no entry of a directory:
-//! it is one write of sectors that hold no other record, and a flush. So the volume is clean at each instant, and what was acknowledged is in the file
+//! it is one write of sectors that hold no other record, and a flush. So the volume is clean at each instant, and each acknowledged record is in the file
 //! whichever task ends, and wherever the power goes.
 
 use core::fmt;

@@ -40,7 +40,7 @@ proptest! {
         prop_assert_eq!(Request::of(&request.message()), Ok(request));
     }
 
-    /// A hostile client: words that are accepted mean what their own message means.
+    /// A hostile client: accepted words have the meaning of their own message.
     #[test]
     fn any_words_mean_what_their_own_message_means(words: Message, operation in 0..16u64, bits in 0..64u32) {
         for words in [words, [operation | words[0] >> bits << 8, words[1] >> bits, words[2], words[3], 0, 0]] {

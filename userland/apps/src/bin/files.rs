@@ -3,7 +3,7 @@
 //! | `role` | Does | Logs |
 //! |---|---|---|
 //! | 0, writer | makes `ONE.BIN`, `TWO.BIN` and `GONE.BIN` by turns, writes over a part of the first, removes the last, reads all, lists them | 1 bytes that were as written, 2 others, 3 files that are listed, 4 one if the volume has as many clusters in use as files need, or more |
-//! | 1, careless | asks for what a server cannot do | 1 codes of refusals, 2 bytes of the file that was there before and is unchanged |
+//! | 1, careless | makes requests that a server cannot serve | 1 codes of refusals, 2 bytes of the file that was there before and is unchanged |
 //! | 2, hostile | sends `rounds` requests of any words, beside its region | 1 one if a request was refused, and one was not |
 //! | 3, recorder | adds records to `TRIP.LOG` until there are `rounds`, with `pause_us` between two; makes each again that a death of a server cuts short | 1 the number of each that is acknowledged, 2 its life, 3 how often it has opened the log again |
 //! | 4, control | in each of `jobs` jobs puts its number into a channel, and waits for nothing | 1 numbers for which the channel had no room |

@@ -481,4 +481,17 @@ impl Policy for FairQueueing {
             denied: self.denied.contains(member),
         }
     }
+
+    fn counts(&self) -> bool {
+        self.estimator == Estimator::Counted
+    }
+
+    fn season(&self) -> u64 {
+        match FairQueueing::season(self) {
+            Season::Barrier => 0,
+            Season::Draining => 1,
+            Season::Sampling(member) => 2 | (member.index() as u64) << 8,
+            Season::FreeRun => 3,
+        }
+    }
 }

@@ -11,6 +11,7 @@
 //! - [`accounting`]: every request passes, and is booked.
 //! - [`timeslice`]: one member at a time; time used beyond a slice is owed.
 //! - [`fair_queueing`]: all members together; a member that is too far ahead waits.
+//! - [`virtual_gpu`]: one request at a time, the next one by credit and use.
 //! - [`tree`]: groups of members, and the order of their leads.
 //! - [`level`]: a policy of one group, run by its manager on the values that the engine's sharer shows.
 //! - [`told`]: the manifest's parameters for a server about its clients and groups.
@@ -33,6 +34,7 @@ pub mod policy;
 pub mod timeslice;
 pub mod told;
 pub mod tree;
+pub mod virtual_gpu;
 pub mod watch;
 
 pub use accounting::Accounting;
@@ -47,3 +49,4 @@ pub use policy::{
 pub use timeslice::Timeslice;
 pub use told::Told;
 pub use tree::{GROUPS, Group, LEVELS, Shares, Tree, TreeError, Weight};
+pub use virtual_gpu::{Succession, VirtualGpus};

@@ -28,6 +28,10 @@ pub enum Parameter {
     Backlogged,
     /// [`Parameters::request_limit`], in nanoseconds.
     RequestLimit,
+    /// [`Parameters::period`], in nanoseconds.
+    Period,
+    /// [`Parameters::wait`], in nanoseconds.
+    Wait,
     /// A [`Weight`](crate::tree::Weight).
     Weight,
 }
@@ -56,8 +60,8 @@ pub struct Parameters {
     pub sample: Nanoseconds,
     /// The longest time for which each member is sampled, for requests of any length. Ours: 4 x 100 ms; `sample` to 4 s.
     pub sample_most: Nanoseconds,
-    /// The longest time between two steps while a member is sampled. A request's end is known that exactly. Ours: 4 x 250 us;
-    /// 10 us to `poll`.
+    /// The longest time between two steps while a member is sampled, or while a virtual GPU has its turn. A request's end is known
+    /// that exactly. Ours: 4 x 250 us; 10 us to `poll`.
     pub sample_poll: Nanoseconds,
     /// The number of requests that are enough of a sample. 32; 1 to 4096.
     pub sample_requests: u32,
@@ -67,10 +71,16 @@ pub struct Parameters {
     pub backlogged: u8,
     /// The longest time that one request may run. Ours: 4 x 1 s; `poll` to 240 s.
     pub request_limit: Nanoseconds,
+    /// The time between two grants of credit to a virtual GPU. 30 ms, as in Xen; 1 ms to 1 s.
+    pub period: Nanoseconds,
+    /// The time for which a virtual GPU that has used more than its part waits for the request of another one. 500 us; 0 to
+    /// `period`. It has to be longer than the time between a completion and the client's next store.
+    pub wait: Nanoseconds,
 }
 
 impl Parameters {
-    /// The papers' values, with times multiplied by 4.
+    /// The papers' values, with times multiplied by 4. Those of virtual GPUs are as they are: their paper's requests take
+    /// milliseconds.
     pub const DEFAULT: Parameters = Parameters {
         poll: Nanoseconds(4 * MILLISECOND),
         slice: Nanoseconds(120 * MILLISECOND),
@@ -81,6 +91,8 @@ impl Parameters {
         free_run: 5,
         backlogged: 90,
         request_limit: Nanoseconds(4_000 * MILLISECOND),
+        period: Nanoseconds(30 * MILLISECOND),
+        wait: Nanoseconds(MILLISECOND / 2),
     };
 
     /// Whether each parameter is in its range.
@@ -99,6 +111,8 @@ impl Parameters {
             (Parameter::FreeRun, u64::from(self.free_run), 1, 100),
             (Parameter::Backlogged, u64::from(self.backlogged), 1, 100),
             (Parameter::RequestLimit, self.request_limit.0, self.poll.0, 240 * second),
+            (Parameter::Period, self.period.0, MILLISECOND, second),
+            (Parameter::Wait, self.wait.0, 0, self.period.0),
         ];
         ranges.into_iter().try_for_each(|(parameter, value, least, most)| in_range(parameter, value, least, most))
     }

@@ -277,4 +277,14 @@ pub trait Policy {
 
     /// The bookings for `member`. All zero if it has not joined.
     fn usage(&self, member: Member) -> Usage;
+
+    /// Whether the policy goes by the device's counters. If not, the server does not read them.
+    fn counts(&self) -> bool {
+        false
+    }
+
+    /// The present phase as a number for the trace: its meaning is the policy's own.
+    fn season(&self) -> u64 {
+        0
+    }
 }

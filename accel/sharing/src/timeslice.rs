@@ -200,4 +200,8 @@ impl Policy for Timeslice {
         let holds = self.turn.is_some_and(|turn| turn.holder == member && !turn.closed);
         Usage { ahead: self.overuse[member.index()], denied: !holds, ..self.ledger.usage(member) }
     }
+
+    fn season(&self) -> u64 {
+        self.holder().map_or(0, |holder| 1 | (holder.index() as u64) << 8)
+    }
 }

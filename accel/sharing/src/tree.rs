@@ -32,6 +32,8 @@ use crate::parameters::{Parameter, ParameterError, in_range};
 pub const GROUPS: usize = 16;
 /// The number of nodes that a path from the root to a member may have, the member included and the root not.
 pub const LEVELS: usize = 4;
+/// The number of places for groups and members together.
+pub(crate) const NODES: usize = GROUPS + MEMBERS;
 /// A lead counts in such parts of a nanosecond, so that division by a weight loses less than a nanosecond.
 const PARTS: u64 = 1 << 10;
 
@@ -115,7 +117,7 @@ pub struct Tree {
     managed: u16,
     joined: Members,
     /// Groups first, then members.
-    nodes: [Node; GROUPS + MEMBERS],
+    nodes: [Node; NODES],
 }
 
 impl Tree {
@@ -123,7 +125,7 @@ impl Tree {
     #[must_use]
     pub const fn new(shares: Shares) -> Tree {
         let node = Node { parent: 0, level: 0, weight: Weight::ONE, lead: 0, slowest: Weight::ONE };
-        Tree { shares, groups: 1, managed: 0, joined: Members::EMPTY, nodes: [node; GROUPS + MEMBERS] }
+        Tree { shares, groups: 1, managed: 0, joined: Members::EMPTY, nodes: [node; NODES] }
     }
 
     /// Adds a group below `parent`.
@@ -252,6 +254,25 @@ impl Tree {
     #[must_use]
     pub fn group_lead(&self, group: Group) -> Nanoseconds {
         self.lead_of(group.index())
+    }
+
+    /// The node directly below the root on the path to `member`: the member itself, or the outermost of its groups.
+    pub(crate) fn top(&self, member: Member) -> usize {
+        let mut node = leaf(member);
+        while self.nodes[node].parent != 0 {
+            node = usize::from(self.nodes[node].parent);
+        }
+        node
+    }
+
+    /// The weight of a node among its siblings.
+    pub(crate) const fn shares_of(&self, node: usize) -> u64 {
+        self.nodes[node].weight.shares()
+    }
+
+    /// The weight of `member` among its siblings.
+    pub(crate) const fn shares_of_member(&self, member: Member) -> u64 {
+        self.shares_of(leaf(member))
     }
 
     fn lead_of(&self, node: usize) -> Nanoseconds {

@@ -16,13 +16,13 @@
 use fusee::usage::Record;
 use fusee::{DoorbellPage, Instant, Message, Nanoseconds, Store};
 use fusee_sharing::{
-    Accusation, Counters, Doorbell, GROUPS, Group, MEMBERS, Member, Members, Reading, Readings, Response, Running,
-    Usage, Verdict,
+    Accusation, Counters, Doorbell, GROUPS, Group, MEMBERS, Member, Members, Policy, Reading, Readings, Response,
+    Running, Usage, Verdict,
 };
 
 use crate::client::{Client, Words};
 use crate::groups::{Follows, Groups};
-use crate::setup::{Rule, Setup};
+use crate::setup::Setup;
 
 /// Keys of the log: a member was accused; a member that broke the rules, or was accused for good, has left.
 const ACCUSED: u64 = 1;
@@ -175,12 +175,12 @@ impl Sentence {
     }
 }
 
-/// A sharer of one engine. A request is answered by a `T`.
+/// A sharer of one engine by the policy `P`. A request is answered by a `T`.
 #[derive(Clone, Debug)]
-pub struct Sharer<T> {
+pub struct Sharer<T, P> {
     at: At,
     means: Means,
-    rule: Rule,
+    policy: P,
     groups: Groups,
     /// How long a request may take.
     limit: Nanoseconds,
@@ -219,18 +219,18 @@ struct Clock {
     looked: Instant,
 }
 
-impl<T> Sharer<T> {
+impl<T, P: Policy> Sharer<T, P> {
     /// A sharer of the engine with these clients, by their contexts on the device, in the order of the manifest.
     #[must_use]
-    pub fn new(setup: Setup, rule: Rule, means: Means, contexts: impl Iterator<Item = usize>) -> Sharer<T> {
+    pub fn new(setup: Setup, policy: P, means: Means, contexts: impl Iterator<Item = usize>) -> Sharer<T, P> {
         let mut of_members = [0; MEMBERS];
         let members = of_members.iter_mut().zip(contexts).map(|(place, context)| *place = context).count();
-        let counts = setup.counts();
+        let counts = policy.counts();
         let Setup { parameters, groups, logs_verdicts, .. } = setup;
         Sharer {
             at: At::Begin,
             means,
-            rule,
+            policy,
             groups,
             limit: parameters.request_limit,
             counts,
@@ -305,12 +305,12 @@ impl<T> Sharer<T> {
                     };
                     self.at = At::Leave(index + 1);
                     if let Some(member) = Member::new(index) {
-                        self.rule.policy_mut().leave(member, self.clock.of_class);
+                        self.policy.leave(member, self.clock.of_class);
                     }
                     return Do::Log(BROKE, index as u64);
                 }
                 At::Decide => {
-                    let verdict = self.rule.policy_mut().step(self.clock.of_class, &self.readings);
+                    let verdict = self.policy.step(self.clock.of_class, &self.readings);
                     self.verdict = verdict.without(self.suspended);
                     self.at = At::Accuse;
                     if self.means.shows {
@@ -353,7 +353,7 @@ impl<T> Sharer<T> {
                         continue;
                     };
                     self.at = At::SayVerdict(0);
-                    let season = self.rule.season();
+                    let season = self.policy.season();
                     if core::mem::replace(said, season) != season {
                         return Do::Log(SEASON, season);
                     }
@@ -419,7 +419,7 @@ impl<T> Sharer<T> {
         // A bit for each group that has a member of the kind.
         let (mut held_back, mut let_in) = (0, 0);
         for member in self.each() {
-            let (index, usage) = (member.index(), self.rule.policy().usage(member));
+            let (index, usage) = (member.index(), self.policy.usage(member));
             // A policy forgets members that leave.
             if !self.clients[index].has_left() {
                 self.had[index] = usage;
@@ -450,7 +450,7 @@ impl<T> Sharer<T> {
         Shown { time: self.clock.of_class.0, groups, members }
     }
 
-    fn each(&self) -> impl Iterator<Item = Member> + use<T> {
+    fn each(&self) -> impl Iterator<Item = Member> + use<T, P> {
         (0..self.members).filter_map(Member::new)
     }
 
@@ -464,7 +464,7 @@ impl<T> Sharer<T> {
         for member in self.each() {
             let (place, reading) = (self.groups.place(member), self.readings.of(member));
             // It has not joined yet, and its group is one of the tree's.
-            let _ = self.rule.policy_mut().join(member, place, reading, Instant::ZERO);
+            let _ = self.policy.join(member, place, reading, Instant::ZERO);
         }
     }
 
@@ -476,7 +476,7 @@ impl<T> Sharer<T> {
         let (words, follows) = self.groups.answer(asked.badge, &asked.words, running);
         match follows {
             Follows::Nothing => {}
-            Follows::Weighs(member, weight) => self.rule.policy_mut().reweigh(member, weight),
+            Follows::Weighs(member, weight) => self.policy.reweigh(member, weight),
             Follows::Ends(member) => self.ends = Some(member),
         }
         Do::Reply { token: asked.token, words }
@@ -592,6 +592,7 @@ const fn in_words(doorbell: Doorbell) -> u64 {
 mod tests {
     extern crate std;
     use super::*;
+    use crate::setup::Rule;
     use fusee::sharing::Request;
     use fusee_sharing::Told;
     use std::vec::Vec;
@@ -632,7 +633,7 @@ mod tests {
     }
 
     /// Those with the contexts 3 and 5; answers are numbers.
-    fn sharer(parameters: &[(&'static str, u64)], means: Means) -> (Sharer<u8>, World) {
+    fn sharer(parameters: &[(&'static str, u64)], means: Means) -> (Sharer<u8, Rule>, World) {
         let setup = Setup::of(parameters.iter().copied()).unwrap();
         let rule = setup.rule().unwrap();
         (Sharer::new(setup, rule, means, [3, 5].into_iter()), World::default())
@@ -643,7 +644,7 @@ mod tests {
     }
 
     /// The steps of the sharer until it waits, and the end of the wait.
-    fn round(sharer: &mut Sharer<u8>, world: &mut World) -> (Vec<Do<u8>>, Instant) {
+    fn round(sharer: &mut Sharer<u8, Rule>, world: &mut World) -> (Vec<Do<u8>>, Instant) {
         let mut done = Vec::new();
         loop {
             match sharer.next(world) {
@@ -750,7 +751,7 @@ mod tests {
         ];
         let [ada, bob] = [0, 1].map(|index| Member::new(index).unwrap());
         let means = Means { resets: true, tells: 1 << 1, ..Means::default() };
-        let late = |sharer: &mut Sharer<u8>, world: &mut World, times| -> Vec<Do<u8>> {
+        let late = |sharer: &mut Sharer<u8, Rule>, world: &mut World, times| -> Vec<Do<u8>> {
             let mut done = Vec::new();
             for _ in 0..times {
                 world.now += 1_000_000;
@@ -760,7 +761,7 @@ mod tests {
             }
             done
         };
-        let begun = |sharer: &mut Sharer<u8>, world: &mut World| {
+        let begun = |sharer: &mut Sharer<u8, Rule>, world: &mut World| {
             sharer.keep(store(0, 1, 1));
             round(sharer, world);
             world.running = 4;

@@ -3,10 +3,12 @@
 //!
 //! - [`setup`]: the parameters of the manifest: the policy, its parameters, groups.
 //! - [`course`]: the next step, one at a time.
+//! - [`program`]: both with the calls to the kernel, for any policy.
 #![no_std]
 #![forbid(unsafe_code)]
 
 mod client;
 pub mod course;
 mod groups;
+pub mod program;
 pub mod setup;

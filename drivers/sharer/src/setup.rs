@@ -2,16 +2,13 @@
 
 use core::fmt;
 
-use fusee::Nanoseconds;
+use fusee::{Instant, Nanoseconds};
 use fusee_sharing::{
-    Accounting, Estimator, FairQueueing, GROUPS, Interception, MEMBERS, Member, ParameterError, Parameters, Policy,
-    Season, Shares, Timeslice, Told, Tree,
+    Accounting, Estimator, FairQueueing, GROUPS, Interception, JoinError, MEMBERS, Member, ParameterError, Parameters,
+    Place, Policy, Reading, Readings, Shares, Succession, Timeslice, Told, Tree, Usage, Verdict, VirtualGpus, Weight,
 };
 
 use crate::groups::{Groups, NoTree};
-
-/// The policy that needs no samples where the device counts.
-const COUNTED: u64 = 5;
 
 /// The parameters of a sharer.
 #[derive(Clone, Debug)]
@@ -43,8 +40,8 @@ pub enum SetupError {
 impl fmt::Display for SetupError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            SetupError::NoPolicy(number) => write!(f, "there is no policy {number}; there are 0 to 5"),
-            SetupError::NoWeights(number) => write!(f, "policy {number} knows no groups and no weights; 3 to 5 do"),
+            SetupError::NoPolicy(number) => write!(f, "there is no policy {number}; there are 0 to 8"),
+            SetupError::NoWeights(number) => write!(f, "policy {number} knows no groups and no weights; 3 to 8 do"),
             SetupError::NoSwitch(name, value) => write!(f, "`{name}` is {value}; it may be 0 or 1"),
             SetupError::OutOfRange(ParameterError { parameter, value, least, most }) => {
                 write!(f, "{parameter:?} is {value}; it may be {least} to {most}")
@@ -68,7 +65,6 @@ impl From<NoTree> for SetupError {
 
 /// A policy. It is several KiB: it is made once the rest is done, because the stack of a task is small.
 #[derive(Clone, Debug)]
-#[expect(clippy::large_enum_variant, reason = "a sharer has one, and no heap")]
 pub enum Rule {
     /// All are let in.
     Accounting(Accounting),
@@ -76,6 +72,8 @@ pub enum Rule {
     Timeslice(Timeslice),
     /// All are but those that are too far ahead.
     FairQueueing(FairQueueing),
+    /// One virtual GPU is, request by request.
+    VirtualGpus(VirtualGpus),
 }
 
 impl Rule {
@@ -87,46 +85,66 @@ impl Rule {
             Ok(Rule::Timeslice(if overuse_control { policy } else { policy.without_overuse_control() }))
         };
         let fair = |estimator| Ok(Rule::FairQueueing(FairQueueing::new(parameters, estimator, tree)?));
+        let gpus = |succession| Ok(Rule::VirtualGpus(VirtualGpus::new(parameters, succession, tree)?));
         match number {
             0 => Ok(Rule::Accounting(Accounting::new(parameters)?)),
             1 | 2 => slices(if number == 1 { Interception::Engaged } else { Interception::Disengaged }),
             3 => fair(Estimator::SampledSize),
             4 => fair(Estimator::BacklogAware),
-            COUNTED => fair(Estimator::Counted),
+            5 => fair(Estimator::Counted),
+            6 => gpus(Succession::Fifo),
+            7 => gpus(Succession::Credit),
+            8 => gpus(Succession::Band),
             unknown => Err(SetupError::NoPolicy(unknown)),
         }
     }
 
-    pub(crate) fn policy(&self) -> &dyn Policy {
+    fn policy(&self) -> &dyn Policy {
         match self {
             Rule::Accounting(policy) => policy,
             Rule::Timeslice(policy) => policy,
             Rule::FairQueueing(policy) => policy,
+            Rule::VirtualGpus(policy) => policy,
         }
     }
 
-    /// The policy, to be asked.
-    pub fn policy_mut(&mut self) -> &mut dyn Policy {
+    fn policy_mut(&mut self) -> &mut dyn Policy {
         match self {
             Rule::Accounting(policy) => policy,
             Rule::Timeslice(policy) => policy,
             Rule::FairQueueing(policy) => policy,
+            Rule::VirtualGpus(policy) => policy,
         }
     }
+}
 
-    /// The season as it is logged.
-    pub(crate) fn season(&self) -> u64 {
-        let of = |member: Member| (member.index() as u64) << 8;
-        match self {
-            Rule::Accounting(_) => 0,
-            Rule::Timeslice(policy) => policy.holder().map_or(0, |holder| 1 | of(holder)),
-            Rule::FairQueueing(policy) => match policy.season() {
-                Season::Barrier => 0,
-                Season::Draining => 1,
-                Season::Sampling(member) => 2 | of(member),
-                Season::FreeRun => 3,
-            },
-        }
+impl Policy for Rule {
+    fn join(&mut self, member: Member, place: Place, reading: &Reading, now: Instant) -> Result<(), JoinError> {
+        self.policy_mut().join(member, place, reading, now)
+    }
+
+    fn leave(&mut self, member: Member, now: Instant) {
+        self.policy_mut().leave(member, now);
+    }
+
+    fn reweigh(&mut self, member: Member, weight: Weight) {
+        self.policy_mut().reweigh(member, weight);
+    }
+
+    fn step(&mut self, now: Instant, readings: &Readings) -> Verdict {
+        self.policy_mut().step(now, readings)
+    }
+
+    fn usage(&self, member: Member) -> Usage {
+        self.policy().usage(member)
+    }
+
+    fn counts(&self) -> bool {
+        self.policy().counts()
+    }
+
+    fn season(&self) -> u64 {
+        self.policy().season()
     }
 }
 
@@ -163,10 +181,16 @@ impl Setup {
         Rule::of(self.number, self.overuse_control, &self.parameters, self.groups.tree())
     }
 
-    /// Whether the policy goes by the device's counters for each context; that of a manager, by the sharer's bookings.
+    /// The groups, for a policy of one's own.
     #[must_use]
-    pub const fn counts(&self) -> bool {
-        self.number == COUNTED
+    pub const fn tree(&self) -> Tree {
+        self.groups.tree()
+    }
+
+    /// Whether the policy has to see each request, which managers of groups do not.
+    #[must_use]
+    pub const fn is_by_request(&self) -> bool {
+        self.number >= 6
     }
 
     /// How many groups there are, the root included.
@@ -187,6 +211,8 @@ fn parameters(given: impl Fn(&str) -> Option<u64>) -> Parameters {
         free_run,
         backlogged,
         request_limit,
+        period,
+        wait,
     } = Parameters::DEFAULT;
     let time = |name: &str, default| given(name).map_or(default, |us| Nanoseconds(us.saturating_mul(1000)));
     // A number that its type cannot hold is out of the range of the parameter, too.
@@ -200,6 +226,8 @@ fn parameters(given: impl Fn(&str) -> Option<u64>) -> Parameters {
         free_run: given("free_run").map_or(free_run, |value| value.try_into().unwrap_or(u32::MAX)),
         backlogged: given("backlogged").map_or(backlogged, |value| value.try_into().unwrap_or(u8::MAX)),
         request_limit: time("request_limit_us", request_limit),
+        period: time("period_us", period),
+        wait: time("wait_us", wait),
     }
 }
 
@@ -252,12 +280,13 @@ mod tests {
 
     #[test]
     fn each_parameter_is_told_by_its_name_and_what_is_not_told_stays() {
-        let told = [("sample_requests", 7), ("free_run", 2), ("backlogged", 50), ("slice_us", 9_000)];
+        let told = [("sample_requests", 7), ("free_run", 2), ("backlogged", 50), ("slice_us", 9_000), ("wait_us", 20)];
         let parameters = Parameters {
             sample_requests: 7,
             free_run: 2,
             backlogged: 50,
             slice: Nanoseconds(9_000_000),
+            wait: Nanoseconds(20_000),
             ..Parameters::DEFAULT
         };
         assert_eq!(setup(&told).unwrap().parameters, parameters);

@@ -11,7 +11,7 @@ use fusee_kernel_core::Machine;
 use fusee_kernel_core::id::ThreadId;
 use fusee_sharing::{Counters, GROUPS, MEMBERS};
 use sharer::course::{self, Asked, Do, Means, PATIENCE, Shown, View};
-use sharer::setup::Setup;
+use sharer::setup::{Rule, Setup};
 
 use crate::actor::{Action, trap};
 use crate::board::Board;
@@ -41,7 +41,7 @@ pub struct Sharer {
 #[derive(Clone, Debug)]
 pub struct Sharing {
     /// Nothing: the parameters of the manifest make no sharer.
-    course: Option<course::Sharer<u64>>,
+    course: Option<course::Sharer<u64, Rule>>,
     /// Whether the last call was one that brings a request.
     receives: bool,
 }
@@ -159,7 +159,7 @@ impl Sharing {
 }
 
 /// Takes in the results of a call that receives.
-fn receive(course: &mut course::Sharer<u64>, general: &[u64; 31]) -> Result<(), &'static str> {
+fn receive(course: &mut course::Sharer<u64, Rule>, general: &[u64; 31]) -> Result<(), &'static str> {
     match general[0] {
         0 => {}
         // Its time to look has come, or the client that was answered is gone.

@@ -11,9 +11,9 @@ use crate::{Oracle, members};
 const PARTS: u128 = 1024;
 
 /// A node of the tree by its name: groups count from 0, members from 100.
-type Name = usize;
+pub type Name = usize;
 
-fn leaf(member: usize) -> Name {
+pub fn leaf(member: usize) -> Name {
     100 + member
 }
 
@@ -26,7 +26,7 @@ pub struct Forest {
 }
 
 impl Forest {
-    fn path(&self, member: usize) -> Vec<Name> {
+    pub fn path(&self, member: usize) -> Vec<Name> {
         let mut path = vec![leaf(member)];
         while let Some(&parent) = self.parent.get(path.last().unwrap()) {
             path.push(parent);

@@ -5,6 +5,7 @@
 mod fair;
 mod log;
 mod slices;
+mod virtual_gpus;
 
 use std::collections::BTreeSet;
 
@@ -13,6 +14,7 @@ use fusee_sched::time::{Instant, Nanoseconds};
 use fusee_sharing::*;
 use log::{Log, WatchOracle};
 use slices::{AccountingOracle, TimesliceOracle};
+use virtual_gpus::VirtualGpuOracle;
 
 const HISTORIES: u64 = 100_000;
 const MICROSECOND: u64 = 1_000;
@@ -58,6 +60,8 @@ fn random_parameters(chance: &mut Chance) -> Parameters {
         free_run: 1 + chance.below(3) as u32,
         backlogged: [1, 50, 90, 100][chance.below(4) as usize],
         request_limit: Nanoseconds(poll + chance.below(20_000 * MICROSECOND)),
+        period: Nanoseconds(1_000 * MICROSECOND + chance.below(30_000 * MICROSECOND)),
+        wait: Nanoseconds(chance.below(2) * chance.below(1_000 * MICROSECOND)),
     }
 }
 
@@ -338,21 +342,46 @@ fn of_timeslices(interception: Interception, seed: u64, count: u64) {
     });
 }
 
+/// A tree, the same once more for oracles, and the groups in it.
+fn random_tree(chance: &mut Chance) -> (Tree, Forest, Vec<Group>) {
+    let shares = if chance.once_in(4) { Shares::Static } else { Shares::Hierarchical };
+    let mut tree = Tree::new(shares);
+    let mut forest = Forest { shares, ..Forest::default() };
+    let mut groups = vec![Group::ROOT];
+    for _ in 0..chance.below(5) {
+        let parent = groups[chance.below(groups.len() as u64) as usize];
+        let weight = Weight::new(1 + chance.below(3) as u16).unwrap();
+        if let Ok(group) = tree.add_group(parent, weight) {
+            groups.push(group);
+            forest.parent.insert(group.index(), parent.index());
+            forest.weight.insert(group.index(), u128::from(weight.shares()));
+        }
+    }
+    (tree, forest, groups)
+}
+
+fn of_virtual_gpus(succession: Succession, seed: u64, count: u64) {
+    let make = |chance: &mut Chance, parameters: &Parameters| {
+        let (tree, forest, groups) = random_tree(chance);
+        let policy = VirtualGpus::new(parameters, succession, tree).unwrap();
+        (policy, VirtualGpuOracle::new(parameters, succession, forest), groups)
+    };
+    histories(seed, count, make, |policy, verdict, readings, joined| {
+        let turn = policy.dispatched();
+        assert!(Member::all().all(|member| Some(member) == turn || !verdict.lets_in(member)));
+        assert!(readings.at_device(joined).iter().all(|member| Some(member) == turn));
+        assert!(verdict.doorbells.iter().all(|doorbell| *doorbell != Doorbell::Open), "each store is trapped");
+        if !policy.buffers() {
+            somebody_goes_on(verdict, readings, joined);
+        } else {
+            assert!(succession == Succession::Band && joined.len() > 1);
+        }
+    });
+}
+
 fn of_fair_queueing(estimator: Estimator, seed: u64, count: u64) {
     let make = |chance: &mut Chance, parameters: &Parameters| {
-        let shares = if chance.once_in(4) { Shares::Static } else { Shares::Hierarchical };
-        let mut tree = Tree::new(shares);
-        let mut forest = Forest { shares, ..Forest::default() };
-        let mut groups = vec![Group::ROOT];
-        for _ in 0..chance.below(5) {
-            let parent = groups[chance.below(groups.len() as u64) as usize];
-            let weight = Weight::new(1 + chance.below(3) as u16).unwrap();
-            if let Ok(group) = tree.add_group(parent, weight) {
-                groups.push(group);
-                forest.parent.insert(group.index(), parent.index());
-                forest.weight.insert(group.index(), u128::from(weight.shares()));
-            }
-        }
+        let (tree, forest, groups) = random_tree(chance);
         let policy = FairQueueing::new(parameters, estimator, tree).unwrap();
         (policy, FairOracle::new(parameters, estimator, forest), groups)
     };
@@ -399,4 +428,19 @@ fn fair_queueing_aware_of_backlog_is_what_its_oracle_says() {
 #[test]
 fn fair_queueing_by_counters_is_what_its_oracle_says() {
     of_fair_queueing(Estimator::Counted, 6, HISTORIES);
+}
+
+#[test]
+fn virtual_gpus_in_turn_are_what_their_oracle_says() {
+    of_virtual_gpus(Succession::Fifo, 7, HISTORIES);
+}
+
+#[test]
+fn virtual_gpus_by_credit_are_what_their_oracle_says() {
+    of_virtual_gpus(Succession::Credit, 8, HISTORIES);
+}
+
+#[test]
+fn virtual_gpus_by_bandwidth_are_what_their_oracle_says() {
+    of_virtual_gpus(Succession::Band, 9, HISTORIES);
 }

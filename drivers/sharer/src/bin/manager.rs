@@ -5,7 +5,7 @@
 //!
 //! | Parameter | Unit | Without it |
 //! |---|---|---|
-//! | `policy` | as the sharer's; 5 goes by the sharer's bookings, 3 and 4 take samples of their own and err by the use of other groups meanwhile ([`fusee_sharing::level`]) | 5 |
+//! | `policy` | as the sharer's, 0 to 5; 5 goes by the sharer's bookings, 3 and 4 take samples of their own and err by the use of other groups meanwhile ([`fusee_sharing::level`]) | 5 |
 //! | `poll_us`, `slice_us`, `sample_us`, `sample_most_us`, `sample_poll_us` | microseconds | [`Parameters::DEFAULT`](fusee_sharing::Parameters::DEFAULT) |
 //!
 //! It looks at the page each `sample_poll_us` to `poll_us`, and asks the sharer when another member is to be let in. While no member of the group
@@ -20,7 +20,7 @@ use fusee::sharing::Sharer;
 use fusee::usage::{Picture, UsagePage};
 use fusee::{Endpoint, Environment, Instant, Nanoseconds, Region, environment, now, sleep_until};
 use fusee_driver::name_of;
-use fusee_sharing::{Level, MEMBERS, Member, Seen, Weight};
+use fusee_sharing::{Level, MEMBERS, Member, Policy, Seen, Weight};
 use sharer::setup::Setup;
 
 fusee::entry!(main);
@@ -34,15 +34,16 @@ fn main() {
     let sharer = Sharer::new(environment.expect::<Endpoint>("requests"));
     let page = UsagePage::new(&environment.expect::<Region>("usage"));
     let setup = Setup::of(given(&environment)).unwrap_or_else(|error| panic!("{error}"));
+    assert!(!setup.is_by_request(), "a manager sees no requests: its policy may be 0 to 5");
     let [shortest, longest] = [setup.parameters.sample_poll, setup.parameters.poll];
 
     let all = sharer.admit(group, u16::MAX);
     let all = all.unwrap_or_else(|error| panic!("this task cannot manage group {group}: {error:?}"));
     let mut rule = setup.rule().unwrap_or_else(|error| panic!("{error}"));
-    let mut level = Level::new(setup.counts());
+    let mut level = Level::new(rule.counts());
     let first = picture(&page, longest);
     for member in Member::all().filter(|member| all & 1 << member.index() != 0) {
-        let joined = level.join(rule.policy_mut(), member, Weight::ONE, &seen(&first, member), Instant(first.time));
+        let joined = level.join(&mut rule, member, Weight::ONE, &seen(&first, member), Instant(first.time));
         joined.expect("each joins once");
     }
     let mut admitted = all;
@@ -51,7 +52,7 @@ fn main() {
         let time = Instant(picture.time);
         let seen: [Seen; MEMBERS] =
             core::array::from_fn(|index| Member::new(index).map_or(Seen::default(), |member| seen(&picture, member)));
-        let admission = level.step(rule.policy_mut(), time, &seen);
+        let admission = level.step(&mut rule, time, &seen);
         let wanted = admission.members.iter().map(|member| 1 << member.index()).sum();
         if wanted != admitted && sharer.admit(group, wanted).is_ok() {
             admitted = wanted;

@@ -1,10 +1,11 @@
 //! `cargo xtask experiment`: one workload in several arrangements, the results of each, and whether these have the shape they should.
 //!
 //! An experiment is a value, [`Experiment`]: arrangements, quantities, conditions. To add one, write a module beside
-//! [`management`] and name it in [`ALL`]; tables, CSV, pictures and the verdict are the same for all. There are five kinds: systems,
+//! [`management`] and name it in [`ALL`]; tables, CSV, pictures and the verdict are the same for all. There are six kinds: systems,
 //! which the simulator and QEMU run, those of one large workload ([`gpusync`]), of which QEMU runs a smaller one, those of a
 //! workload for which a board's kernel has no room ([`graphs`]), those of processes on an engine of many SMs, in which the
-//! kernel has no part ([`spatial`]), and those of clients that share an engine, in the simulator ([`sharing`]).
+//! kernel has no part ([`spatial`]), those of clients that share an engine, in the simulator ([`sharing`]), and those of virtual
+//! GPUs ([`gdev`]).
 //!
 //! # Limits of the results
 //!
@@ -13,6 +14,7 @@
 
 mod budgets;
 mod chart;
+mod gdev;
 mod gpusync;
 mod graphs;
 mod management;
@@ -34,7 +36,7 @@ use fusee_host::table::Table;
 use fusee_tool::values::time;
 
 /// All experiments.
-const ALL: [Experiment; 17] = [
+const ALL: [Experiment; 20] = [
     management::EXPERIMENT,
     budgets::EXPERIMENT,
     migration::EXPERIMENT,
@@ -52,6 +54,9 @@ const ALL: [Experiment; 17] = [
     sharing::GROUP_COST,
     sharing::NESTED,
     sharing::CLASSES,
+    gdev::BANDWIDTH,
+    gdev::QUEUES,
+    gdev::FOUR,
 ];
 /// The longest run in QEMU, in nanoseconds.
 const EMULATED: u64 = 3_000_000_000;
@@ -119,8 +124,14 @@ impl Experiment {
         matches!(self.kind, Kind::Spatial(..))
     }
 
-    const fn is_sharing(&self) -> bool {
-        matches!(self.kind, Kind::Sharing(..))
+    /// The name of all experiments of its kind, if they have one.
+    const fn family(&self) -> Option<&'static str> {
+        match self.kind {
+            Kind::Spatial(..) => Some(spatial::ALL),
+            Kind::Sharing(..) => Some(sharing::ALL),
+            Kind::Gdev(..) => Some(gdev::ALL),
+            Kind::Systems(..) | Kind::Clusters(..) | Kind::Graphs(..) => None,
+        }
     }
 }
 
@@ -136,6 +147,8 @@ pub enum Kind {
     Spatial(fn() -> Vec<spatial::Arrangement>, &'static [spatial::Measure]),
     /// Clients of one engine in the simulator, and what is found.
     Sharing(fn(&sharing::Runs) -> Result<Findings>),
+    /// The same for virtual GPUs.
+    Gdev(fn(&sharing::Runs) -> Result<Findings>),
 }
 
 /// Something that is measured.
@@ -295,6 +308,7 @@ pub fn experiment(arguments: &ExperimentArguments, install: bool) -> Result<bool
         let others = [
             (spatial::ALL, spatial::ALL_QUESTION),
             (sharing::ALL, sharing::ALL_QUESTION),
+            (gdev::ALL, gdev::ALL_QUESTION),
             (faults::NAME, faults::QUESTION),
         ];
         let all = ALL.iter().map(|one| (one.name, one.question)).chain(others);
@@ -312,15 +326,13 @@ pub fn experiment(arguments: &ExperimentArguments, install: bool) -> Result<bool
     if arguments.runs.is_some() {
         bail!("`--runs` is for the experiment `{}`", faults::NAME);
     }
-    let is_chosen = |one: &&Experiment| {
-        one.name == name || name == spatial::ALL && one.is_spatial() || name == sharing::ALL && one.is_sharing()
-    };
+    let is_chosen = |one: &&Experiment| one.name == name || one.family() == Some(name);
     let chosen: Vec<&Experiment> = ALL.iter().filter(is_chosen).collect();
     if chosen.is_empty() {
         let known = ALL
             .iter()
             .map(|one| one.name)
-            .chain([spatial::ALL, sharing::ALL, faults::NAME])
+            .chain([spatial::ALL, sharing::ALL, gdev::ALL, faults::NAME])
             .collect::<Vec<_>>()
             .join(", ");
         bail!("no experiment `{name}`; known: {known}");
@@ -335,7 +347,7 @@ pub fn experiment(arguments: &ExperimentArguments, install: bool) -> Result<bool
         is_good &= holds;
         judged.extend(conditions);
     }
-    if name == sharing::ALL && !judged.is_empty() {
+    if [sharing::ALL, gdev::ALL].contains(&name) && !judged.is_empty() {
         fusee_host::sayln!("{}", scoreboard(&judged));
     }
     Ok(is_good)
@@ -383,7 +395,7 @@ fn run(
                 "`{name}` is for the simulator only: a kernel that QEMU boots has no room for so many tasks in a pool"
             )
         }
-        Kind::Sharing(..) if arguments.qemu => {
+        Kind::Sharing(..) | Kind::Gdev(..) if arguments.qemu => {
             bail!(
                 "`{name}` is for the simulator only: it runs hundreds of systems; those of the tests are run by QEMU, too"
             )
@@ -433,7 +445,7 @@ fn run(
             fusee_host::sayln!("{}\nthe same in the simulator:\n{}", table(&found[0]), table(&found[1]));
             (true, differences)
         }
-        Kind::Graphs(..) | Kind::Spatial(..) | Kind::Sharing(..) => (true, Vec::new()),
+        Kind::Graphs(..) | Kind::Spatial(..) | Kind::Sharing(..) | Kind::Gdev(..) => (true, Vec::new()),
     };
     differences.iter().for_each(|line| fusee_host::sayln!("{}: {line}", report::red("differs")));
     Ok((is_also_good && differences.is_empty() && is_good, judged))
@@ -554,7 +566,7 @@ fn find(
         Kind::Systems(arrangements, measures) => systems::simulate(&arrangements(length), measures, length),
         Kind::Clusters(arrangements, measures) => gpusync::simulate(&arrangements(), measures, seed, length),
         Kind::Graphs(arrangements, measures, files) => graphs::simulate(&arrangements(), measures, files, seed, length),
-        Kind::Sharing(find) => find(&sharing::Runs { seed, length }),
+        Kind::Sharing(find) | Kind::Gdev(find) => find(&sharing::Runs { seed, length }),
         Kind::Spatial(arrangements, measures) => {
             Ok(spatial::simulate(arrangements(), measures, form, seed, length, replays))
         }

@@ -343,6 +343,10 @@ impl Policy for VirtualGpus {
         {
             self.complete(turn, now, readings);
         }
+        // Those that waited may have given up.
+        if self.buffers() && readings.waiting(self.joined).is_empty() {
+            self.state = State::Idle;
+        }
         let next = self.next(now, readings);
         if let Some(member) = next {
             self.dispatch(member, now, readings);

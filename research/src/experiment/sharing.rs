@@ -64,9 +64,9 @@ const OVERHEADS: Overheads = Overheads { call_in: 400, call_out: 400, ..Overhead
 /// Rounds of a script before it begins again.
 const ROUNDS: usize = 32;
 /// The first release, in microseconds: until then the driver opens contexts.
-const START: u64 = 10_000;
+pub(super) const START: u64 = 10_000;
 /// CPUs of a board.
-const CPUS: usize = 8;
+pub(super) const CPUS: usize = 8;
 /// Where the requests of a client are drawn from; each client's start has a stream of its own below it.
 const LENGTHS: u64 = 1 << 32;
 
@@ -401,18 +401,18 @@ impl Runs {
 //--- Findings
 
 /// A row of the table, with its value in each column.
-struct Row {
+pub(super) struct Row {
     quantity: Quantity,
     values: Vec<f64>,
 }
 
 /// A row that the picture shows.
-fn row(name: &'static str, unit: Unit, values: impl IntoIterator<Item = f64>) -> Row {
+pub(super) fn row(name: &'static str, unit: Unit, values: impl IntoIterator<Item = f64>) -> Row {
     Row { quantity: Quantity { name, unit, charted: true }, values: values.into_iter().collect() }
 }
 
 /// The findings with these columns and rows.
-fn findings(arrangements: Vec<(&'static str, &'static str)>, rows: Vec<Row>) -> Findings {
+pub(super) fn findings(arrangements: Vec<(&'static str, &'static str)>, rows: Vec<Row>) -> Findings {
     let values = (0..arrangements.len()).map(|column| rows.iter().map(|row| row.values[column]).collect()).collect();
     Findings {
         arrangements,
@@ -448,11 +448,11 @@ fn mean(values: impl IntoIterator<Item = f64>) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 
-fn most(values: impl IntoIterator<Item = f64>) -> f64 {
+pub(super) fn most(values: impl IntoIterator<Item = f64>) -> f64 {
     values.into_iter().fold(f64::NEG_INFINITY, f64::max)
 }
 
-fn least(values: impl IntoIterator<Item = f64>) -> f64 {
+pub(super) fn least(values: impl IntoIterator<Item = f64>) -> f64 {
     values.into_iter().fold(f64::INFINITY, f64::min)
 }
 

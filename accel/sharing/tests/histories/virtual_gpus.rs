@@ -166,6 +166,7 @@ impl Oracle for VirtualGpuOracle {
             self.complete(member, began, step);
         }
         let waiting = self.log.waiting(step);
+        self.buffering = self.buffering.take().filter(|_| !waiting.is_empty());
         let mut dispatched = None;
         if self.turn.is_none() {
             dispatched = match &self.buffering {

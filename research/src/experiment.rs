@@ -36,7 +36,7 @@ use fusee_host::table::Table;
 use fusee_tool::values::time;
 
 /// All experiments.
-const ALL: [Experiment; 20] = [
+const ALL: [Experiment; 21] = [
     management::EXPERIMENT,
     budgets::EXPERIMENT,
     migration::EXPERIMENT,
@@ -57,6 +57,7 @@ const ALL: [Experiment; 20] = [
     gdev::BANDWIDTH,
     gdev::QUEUES,
     gdev::FOUR,
+    gdev::MEMORY,
 ];
 /// The longest run in QEMU, in nanoseconds.
 const EMULATED: u64 = 3_000_000_000;

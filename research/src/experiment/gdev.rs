@@ -16,6 +16,7 @@
 
 mod bandwidth;
 mod four;
+mod memory;
 mod queues;
 
 use std::fmt::Write;
@@ -30,6 +31,7 @@ use fusee_simulator::{Checks, Options, simulate_observed};
 
 pub use self::bandwidth::EXPERIMENT as BANDWIDTH;
 pub use self::four::EXPERIMENT as FOUR;
+pub use self::memory::EXPERIMENT as MEMORY;
 pub use self::queues::EXPERIMENT as QUEUES;
 use super::sharing::{CPUS, START};
 

@@ -8,7 +8,7 @@ use fusee_host::meter;
 use fusee_host::project::cargo;
 
 /// Crates that must forbid `unsafe`: policy, the kernel's core, the device model, and programs that write to disks.
-const SAFE: [&str; 20] = [
+const SAFE: [&str; 21] = [
     "kernel/abi",
     "kernel/core",
     "sched",
@@ -20,6 +20,7 @@ const SAFE: [&str; 20] = [
     "accel/library",
     "accel/sharing",
     "accel/spatial",
+    "accel/vgpu",
     "docs/examples/picture-kernels",
     "qemu/device-model",
     "qemu/wrong-kernels",

@@ -1,7 +1,8 @@
 //! Random histories against an oracle that keeps a private copy of everything: sessions that allocate, share, compute, leave and die, on a device whose
 //! memory is too small for them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
+use std::collections::btree_map::{BTreeMap, Entry};
 
 use fusee_vgpu::{Error, ObjectId, Place, Pool, Quota, Session, Source, Step};
 
@@ -121,11 +122,11 @@ impl World<'_> {
         let quota = Quota { device: 8 + self.chance.below(24), host: self.chance.below(4) * 16 };
         let priority = self.chance.below(3) as u8;
         let opened = self.pool.open(session(client), priority, quota);
-        if self.open.contains_key(&client) {
-            assert_eq!(opened, Err(Error::AlreadyOpen(session(client))));
-        } else {
+        if let Entry::Vacant(place) = self.open.entry(client) {
             assert_eq!(opened, Ok(()));
-            self.open.insert(client, quota);
+            place.insert(quota);
+        } else {
+            assert_eq!(opened, Err(Error::AlreadyOpen(session(client))));
         }
     }
 

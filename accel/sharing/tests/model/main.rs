@@ -583,3 +583,23 @@ fn an_idle_device_is_not_ticked() {
         assert!(machine.steps < 400);
     });
 }
+
+/// The parts of two virtual GPUs with weights 3 and 1, each a group of two clients with equal commands.
+fn parts_of_gpus(succession: Succession) -> f64 {
+    let mut tree = Tree::new(Shares::Hierarchical);
+    let gpus = [3, 1].map(|weight| tree.add_group(Group::ROOT, Weight::new(weight).unwrap()).unwrap());
+    let mut policy = VirtualGpus::new(&Parameters::DEFAULT, succession, tree).unwrap();
+    let place = |gpu: usize| Place { group: gpus[gpu], weight: Weight::ONE };
+    let loads: Vec<(Load, Place)> = (0..4).map(|client| (Load::of(2_000 * US), place(client / 2))).collect();
+    let mut machine = Machine::new(Some(&mut policy), &loads);
+    machine.run(LENGTH);
+    let shares = machine.shares();
+    shares[0] + shares[1]
+}
+
+#[test]
+fn credit_divides_by_weights_between_virtual_gpus_that_always_wait() {
+    near("weights 3 to 1, in turn", parts_of_gpus(Succession::Fifo), 0.5, 0.01);
+    near("weights 3 to 1, by credit", parts_of_gpus(Succession::Credit), 0.75, 0.02);
+    near("weights 3 to 1, by bandwidth", parts_of_gpus(Succession::Band), 0.75, 0.05);
+}

@@ -14,20 +14,20 @@
 //! | `Credit` | if its credit is used up | at once |
 //! | `Band` | if its credit is used up, and it has used more than its part | after `wait`, if it is another one and has used more than its part |
 //!
-//! The *credit* grows by a virtual GPU's part of each period, and what it uses is taken from it. A credit beyond a period on either
+//! The *credit* grows by a virtual GPU's part of each period, and shrinks by its use. A credit beyond a period on either
 //! side becomes zero. The *use* is measured over a window of a second, and looked at once in a period. While `Band` waits, the first
-//! request to come has the engine: the time is for the virtual GPU with short requests, whose next one is only just on its way.
+//! request to come has the engine: the time is for a virtual GPU with short requests and the next one just on its way.
 //!
 //! # Invariants
 //!
 //! 1. Commands of one member only are at the device, but for those that were there when their member joined.
 //! 2. A member that waits behind another one's turn waits for the commands that were announced by then, not for later ones.
-//! 3. A lone virtual GPU is never made to wait, and nobody is for longer than `wait` while nothing is at the device.
+//! 3. A lone virtual GPU never waits. With nothing at the device, no other waits for longer than `wait`.
 //!
 //! # Limits
 //!
-//! A client with one request at a time has nothing queued when the next one is chosen, so `Credit` does what `Fifo` does. `Band`
-//! helps it only if its next request comes within `wait`, which is idle time otherwise. A member with a smaller weight than others of
+//! A client with one request at a time has nothing queued when the next one is chosen, so `Credit` equals `Fifo`. `Band`
+//! helps it only if its next request comes within `wait`; otherwise this time is lost. A member with a smaller weight than others of
 //! its virtual GPU can wait for ever. Groups inside groups have no parts of their own. [`Shares`](crate::Shares) mean nothing here.
 //!
 //! # Corrections of the paper
@@ -49,7 +49,7 @@ use crate::policy::{Doorbell, JoinError, Place, Policy, Reading, Readings, Usage
 use crate::tree::{NODES, Tree, Weight};
 use crate::watch::Watch;
 
-/// The least length of the window over which use is measured.
+/// The least length of the window of use.
 const WINDOW: u64 = 1_000_000_000;
 
 /// The rule that chooses the next virtual GPU.
@@ -110,7 +110,7 @@ pub struct VirtualGpus {
     state: State,
     /// By the node of the tree that is the virtual GPU.
     accounts: [Account; NODES],
-    /// The order in which members were dispatched.
+    /// The order of dispatches.
     dispatched: [u64; MEMBERS],
     /// The last number given to a place in a queue or to a dispatch.
     number: u64,
@@ -142,7 +142,7 @@ impl VirtualGpus {
         })
     }
 
-    /// The member whose turn it is.
+    /// The member with the turn.
     #[must_use]
     pub const fn dispatched(&self) -> Option<Member> {
         match self.state {
@@ -319,7 +319,7 @@ impl Policy for VirtualGpus {
         self.account(now.max(self.clock));
         self.joined.remove(member);
         self.tree.leave(member);
-        // Nobody waits for a virtual GPU that may be gone.
+        // The virtual GPU behind the wait may be gone.
         if self.dispatched().is_none_or(|dispatched| dispatched == member) {
             self.state = State::Idle;
         }

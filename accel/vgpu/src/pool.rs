@@ -35,7 +35,7 @@ impl Session {
     }
 }
 
-/// An object, or what was one: numbers are not used twice.
+/// An object, also after its end: numbers are not used twice.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub struct ObjectId {
     pub(crate) index: u16,
@@ -74,7 +74,7 @@ pub enum Error {
         /// Its quota.
         quota: usize,
     },
-    /// There is no hole of so many frames, and no object whose frames could be lent.
+    /// There is no hole of so many frames, and no object that could lend its frames.
     NoVictim {
         /// Pages of the object.
         pages: usize,
@@ -157,7 +157,7 @@ pub struct Pool<const FRAMES: usize, const PAGES: usize, const OBJECTS: usize> {
     pub(crate) clients: [Option<Client>; SESSIONS],
     pub(crate) objects: [Option<Object>; OBJECTS],
     pub(crate) pages: [At; PAGES],
-    /// For each frame the page whose data it has.
+    /// For each frame the page with its data there.
     pub(crate) holders: [Option<u32>; FRAMES],
     /// Frames for objects: those behind are the temporal space.
     pub(crate) usable: usize,
@@ -165,7 +165,7 @@ pub struct Pool<const FRAMES: usize, const PAGES: usize, const OBJECTS: usize> {
 }
 
 impl<const FRAMES: usize, const PAGES: usize, const OBJECTS: usize> Pool<FRAMES, PAGES, OBJECTS> {
-    /// A pool whose last `temporal` frames are the temporal space; at most all of them.
+    /// A pool with its last `temporal` frames as temporal space; at most all of them.
     #[must_use]
     pub const fn new(temporal: usize) -> Self {
         Self {
@@ -210,7 +210,7 @@ impl<const FRAMES: usize, const PAGES: usize, const OBJECTS: usize> Pool<FRAMES,
         Ok(())
     }
 
-    /// Allocates an object of so many pages, which are zero.
+    /// Allocates an object of so many zero pages.
     ///
     /// # Errors
     /// [`Error::NotOpen`], [`Error::Empty`], [`Error::DeviceQuota`], [`Error::HostQuota`], [`Error::NoVictim`], [`Error::Full`].
@@ -257,7 +257,7 @@ impl<const FRAMES: usize, const PAGES: usize, const OBJECTS: usize> Pool<FRAMES,
         Ok(ObjectId { index: index as u16, life })
     }
 
-    /// Lets `other` attach an object of `session`, which is its owner.
+    /// Lets `other` attach an object with the owner `session`.
     ///
     /// # Errors
     /// [`Error::NotOpen`] of either, [`Error::NoObject`], [`Error::NotYours`].
@@ -359,7 +359,7 @@ impl<const FRAMES: usize, const PAGES: usize, const OBJECTS: usize> Pool<FRAMES,
         self.clients.iter().enumerate().filter_map(of_member).max().unwrap_or(0)
     }
 
-    /// The object whose frames an object of `session` is put onto. All that it overlaps then must have quota left for host buffers.
+    /// The object that lends its frames to one of `session`. All that it overlaps then must have quota left for host buffers.
     fn victim(&self, session: Session, pages: usize) -> Option<usize> {
         let lends = |victim: &Object| {
             let met = || self.objects().map(|(_, other)| other).filter(|other| other.meets(victim.frame, pages));

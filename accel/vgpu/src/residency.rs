@@ -1,8 +1,8 @@
 //! The data of objects that lie on the same frames.
 //!
 //! A page is *resident* if its data is in its frame. [`Pool::copy_in`] makes the pages of its range resident, [`Pool::launch`] all pages of the session,
-//! because nobody knows which of them a kernel uses. [`Pool::copy_out`] reads a page where it is. A page that has to make room goes to the temporal space
-//! if that has a free frame: a copy inside the device, which is much faster than one to the host. The temporal space is emptied in the background
+//! because a kernel may use any of them. [`Pool::copy_out`] reads a page where it is. A page that has to make room goes to the temporal space
+//! if that has a free frame: a copy inside the device is much faster than one to the host. The temporal space is emptied in the background
 //! ([`Pool::drain`]), while the device computes.
 
 use crate::pool::{At, Error, ObjectId, Pool, Session};
@@ -128,7 +128,7 @@ impl<const FRAMES: usize, const PAGES: usize, const OBJECTS: usize> Pool<FRAMES,
         self.objects[index].map_or((0, 0), |one| (one.frame + page, one.first + page))
     }
 
-    /// The session with a launch under way whose data is in the frame of this page.
+    /// The session with a launch under way and its data in the frame of this page.
     fn is_in_the_way(&self, index: usize, page: usize) -> Option<Session> {
         let (frame, number) = self.place(index, page);
         let holder = self.holders[frame]? as usize;
@@ -148,7 +148,6 @@ impl<const FRAMES: usize, const PAGES: usize, const OBJECTS: usize> Pool<FRAMES,
         if self.pages[number] == At::Frame {
             return;
         }
-        // What is in the temporal space has left it before another page goes there.
         if let Some(holder) = self.holders[frame] {
             let room = (self.usable..FRAMES).find(|frame| self.holders[*frame].is_none());
             let (to, at) = match room {

@@ -32,7 +32,7 @@ impl Chance {
     }
 }
 
-/// The memory that the steps are carried out on. It begins with what somebody else has left there.
+/// The memory that the steps are carried out on. It begins with foreign data.
 struct Memory {
     frames: [Data; FRAMES],
     host: [Data; PAGES],
@@ -74,7 +74,7 @@ struct Private {
     named: BTreeSet<usize>,
 }
 
-/// What happened, to see that the histories reach it.
+/// Counts of events, to see that the histories reach them.
 #[derive(Debug, Default)]
 struct Seen {
     overlapping: u64,
@@ -99,7 +99,7 @@ struct World<'a> {
     dead: Vec<ObjectId>,
     open: BTreeMap<usize, Quota>,
     busy: BTreeSet<usize>,
-    /// What each client had when it launched: that is what its page table maps.
+    /// The objects of each client at its launch: those in its page table.
     mapped: BTreeMap<usize, BTreeSet<ObjectId>>,
     next: Data,
 }
@@ -342,7 +342,7 @@ impl World<'_> {
         }
     }
 
-    /// All data, as each member reads it; and what no client may have.
+    /// All data, as each member reads it; and refusals.
     fn check(&mut self) {
         for (id, object) in &self.objects {
             for &member in &object.members {

@@ -26,7 +26,7 @@ pub struct VirtualGpuOracle {
     utilisation: BTreeMap<Name, (u64, u64)>,
     period_ends: u64,
     window_begins: u64,
-    /// The member whose turn it is, and the step at which that began.
+    /// The member with the turn, and the step of its beginning.
     turn: Option<(usize, usize)>,
     buffering: Option<(u64, BTreeSet<usize>)>,
 }

@@ -8,6 +8,7 @@
 use fusee_abi::call::rights;
 use fusee_abi::image::{self, class, kind, release};
 use fusee_abi::script::{Step, operation};
+use fusee_accel_contract::timing;
 
 use super::milliseconds;
 use crate::resolve::Resolved;
@@ -216,7 +217,8 @@ fn sums(system: &Resolved, task: usize) -> Sums {
                     Lock::Pool(_) => false,
                 };
                 match open.iter_mut().rev().find(works) {
-                    Some(hold) => hold.operations = hold.operations.saturating_add(step.value),
+                    // No command takes less time, however little the script asks for.
+                    Some(hold) => hold.operations = hold.operations.saturating_add(step.value.max(timing::SETUP)),
                     None => sums.works_without = true,
                 }
             }

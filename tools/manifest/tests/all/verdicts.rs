@@ -512,6 +512,30 @@ interrupt = "gpu"
 bytes = "64KiB"
 "#;
 
+/// A command of less than 25 us takes as long as its device needs to read it.
+#[test]
+fn an_operation_takes_at_least_the_time_in_which_its_device_reads_it() {
+    let short = WORKS.replace("100us", "20us").replace(r#"handles = { event = "notification gpu: wait" }"#, "");
+    let why = "`a` has it work for 0.025 ms while it holds engine `ee`, and `uses` says 0.020 ms";
+    breaks(&short, (r#"operation = "20us""#, r#"operation = "25us""#), "a", (Origin::Counted, why));
+}
+
+#[test]
+fn a_script_that_receives_waits_for_a_request() {
+    let tables = r#"
+[tasks.a]
+script = ["receive s", "burn 1us", "reply s"]
+period = "10ms"
+budget = "2ms"
+hard = true
+handles = { s = "endpoint s: receive" }
+[endpoints.s]
+server = "a"
+"#;
+    let why = "it waits for requests at `s`, for how long is not said in `uses` and `suspends`";
+    breaks(tables, (r#""receive s", "burn 1us", "reply s""#, r#""burn 1us""#), "a", (Origin::Counted, why));
+}
+
 #[test]
 fn whoever_waits_for_the_interrupts_of_a_driver_keeps_its_clients_waiting() {
     let right = r#"handles = { event = "notification gpu: wait" }"#;

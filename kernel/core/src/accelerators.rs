@@ -4,5 +4,5 @@ pub(crate) mod engine;
 pub(crate) mod engines;
 pub(crate) mod gates;
 mod spatial;
-pub(crate) mod watchdog;
+mod watchdog;
 pub(crate) mod watches;

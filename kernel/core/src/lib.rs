@@ -128,9 +128,9 @@ use fusee_locking::groups::Group;
 use fusee_locking::tokens::Tokens;
 use fusee_sched::account::Account;
 use fusee_sched::key::Key;
-use fusee_sched::time::Instant;
+use fusee_sched::time::{Instant, Nanoseconds};
 
-use accelerators::{gates, watchdog};
+use accelerators::gates;
 use arena::Arena;
 pub use checks::{check, reach};
 pub use fusee_sched::cpu::{CpuId, CpuSet};
@@ -298,8 +298,8 @@ pub struct Kernel {
     cause: u32,
     /// Threads that may sleep, and end their jobs, while they hold something, a bit each.
     sleepers: [u32; THREADS.div_ceil(32)],
-    /// Engines that are being reset.
-    resets: Arena<watchdog::Reset, EngineId, ENGINES>,
+    /// CPU time of the driver of each engine that is being reset, at the last look.
+    resets: Arena<Nanoseconds, EngineId, ENGINES>,
     /// Rule that tests have made the kernel forget.
     faults: planted::Faults,
 }
@@ -377,7 +377,7 @@ impl Kernel {
         lives: Arena::new([const { lives::Life::EMPTY }; LIVES]),
         set_aside: Arena::new([const { Account::EMPTY }; SET_ASIDE]),
         sleepers: [0; THREADS.div_ceil(32)],
-        resets: Arena::new([const { watchdog::Reset::NONE }; ENGINES]),
+        resets: Arena::new([Nanoseconds::ZERO; ENGINES]),
         faults: planted::Faults::NONE,
     };
 

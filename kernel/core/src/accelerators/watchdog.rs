@@ -21,9 +21,9 @@
 //! (`Machine::replace_doorbell`), until it releases the engine, with `EngineLost` as the result, or asks for it again, or
 //! dies.
 //!
-//! A reset takes a driver `reset_bound` at most, unless it waits for a CPU. So a look comes after `reset_bound`, and again after each
-//! `reset_bound`, or millisecond if that is longer. If it finds that
-//! the driver has slept since the look before, or has had a CPU for `reset_bound`, the engine is *quarantined*. Its waiters get `EngineLost`, one
+//! A reset takes a driver `reset_bound` at most, unless it waits for a CPU. So a look comes after each `reset_bound`, or millisecond
+//! if that is longer. If it finds that
+//! the driver has slept since the look before, or has had a CPU for `reset_bound` since then, the engine is *quarantined*. Its waiters get `EngineLost`, one
 //! a look, and any task that requests it gets `EngineLost` at once. A reset that is completed after all ends the quarantine. A driver that
 //! others keep from its CPU costs no task the engine: each task that waits for the engine lends to the driver, so its own bound has that time in it.
 //!
@@ -57,25 +57,6 @@ use crate::{Kernel, Machine, Planted};
 
 /// The least time between two looks at a driver that is at a reset.
 const PAUSE: Nanoseconds = Nanoseconds(1_000_000);
-
-/// CPU time of the driver of an engine that is being reset.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Reset {
-    /// When the driver was asked.
-    asked: Nanoseconds,
-    /// At the last look since then.
-    seen: Nanoseconds,
-}
-
-impl Reset {
-    /// No reset yet.
-    pub(crate) const NONE: Reset = Reset { asked: Nanoseconds::ZERO, seen: Nanoseconds::ZERO };
-
-    /// The driver's CPU time since it was asked, and since the last look, if `time` is that of its life.
-    pub(crate) fn times_since(self, time: Nanoseconds) -> [Nanoseconds; 2] {
-        [time.saturating_sub(self.asked), time.saturating_sub(self.seen)]
-    }
-}
 
 impl Kernel {
     /// The look with this number is due.
@@ -123,11 +104,11 @@ impl Kernel {
             Lock::Held(_) | Lock::Draining(_) => {
                 self.take_away(machine, engine, user);
                 match self.engines[engine].lock().state() {
-                    Lock::Resetting(_) => now + self.engines[engine].reset_bound(),
+                    Lock::Resetting(_) => self.next_look_at_reset(engine, now, true).unwrap_or(now),
                     _ => return,
                 }
             }
-            Lock::Resetting(_) if self.is_at_reset(engine) => now + self.engines[engine].reset_bound().max(PAUSE),
+            Lock::Resetting(_) if let Some(next) = self.next_look_at_reset(engine, now, false) => next,
             _ => {
                 if self.engines[engine].lock_mut().quarantine().is_some() {
                     let thread = user_of(user).and_then(|user| self.engine_users[user].thread());
@@ -142,17 +123,16 @@ impl Kernel {
         self.plan_look(engine, of_cluster, next);
     }
 
-    /// Whether the driver that was asked to reset `engine` may need more time, for it had no CPU: it has run or was ready since the look before, and
-    /// has not had a CPU for as long as a reset takes.
-    fn is_at_reset(&mut self, engine: EngineId) -> bool {
-        let Some(driver) = self.engines[engine].driver() else { return false };
-        let thread = &self.threads[driver];
-        let (state, time) = (thread.state(), thread.statistics().time);
-        let reset = &mut self.resets[engine];
-        let [since_asked, since_look] = reset.times_since(time);
-        reset.seen = time;
-        let was_ready = state == State::Ready || since_look != Nanoseconds::ZERO;
-        state != State::Stopped && was_ready && since_asked < self.engines[engine].reset_bound()
+    /// The next look at the driver that has to reset `engine`: it has just been asked, if it `is_asked`; or it may need more time, since it had no
+    /// CPU. Then it is ready or has run since the look before, but not for as long as a reset takes. A driver that is dead does not run.
+    #[inline(never)]
+    fn next_look_at_reset(&mut self, engine: EngineId, now: Instant, is_asked: bool) -> Option<Instant> {
+        let object = &self.engines[engine];
+        let (bound, thread) = (object.reset_bound(), &self.threads[object.driver()?]);
+        let (time, is_ready) = (thread.statistics().time, matches!(thread.state(), State::Ready));
+        let ran = time.saturating_sub(core::mem::replace(&mut self.resets[engine], time));
+        let goes_on = is_asked || ran < bound && (is_ready || ran != Nanoseconds::ZERO);
+        goes_on.then(|| now + bound.max(PAUSE))
     }
 
     /// Takes `engine` away from `user`, which has had it for too long. A held engine is released; if it is still busy then,
@@ -174,15 +154,8 @@ impl Kernel {
         } else if idle {
             self.drained(machine, engine, user);
         }
-        let time =
-            self.engines[engine].driver().map_or(Nanoseconds::ZERO, |driver| self.threads[driver].statistics().time);
         let object = &mut self.engines[engine];
-        let bits = if object.lock_mut().expire().is_some() {
-            self.resets[engine] = Reset { asked: time, seen: time };
-            object.reset_bits()
-        } else {
-            0
-        };
+        let bits = if object.lock_mut().expire().is_some() { object.reset_bits() } else { 0 };
         if let Some(interrupt) = object.interrupt()
             && let Some(notification) = self.interrupts[interrupt].notification()
         {

@@ -960,9 +960,8 @@ impl Kernel {
             hasher.write_u64(if counts { from_now(object.granted()) } else { 0 });
             hasher.write_u16(thread_number(object.driver()));
             if let (Lock::Resetting(_), Some(driver)) = (object.lock().state(), object.driver()) {
-                let [since_asked, since_look] = self.resets[engine].times_since(self.threads[driver].statistics().time);
-                hasher.write_u64(since_asked.0.min(object.reset_bound().0));
-                hasher.write_u8((since_look != Nanoseconds::ZERO).into());
+                let ran = self.threads[driver].statistics().time.saturating_sub(self.resets[engine]);
+                hasher.write_u64(ran.0.min(object.reset_bound().0));
             }
             for waiter in object.lock().waiters() {
                 hasher.write_u16(waiter + 1);

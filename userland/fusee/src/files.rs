@@ -24,6 +24,7 @@
 
 use crate::Message;
 
+pub use crate::payload::{Payload, STAMP};
 pub use client::{File, Files, FilesError, Item, Items};
 pub use record::{FrameError, HEADER, RECORD, Records};
 pub use recorder::{Recorder, RecorderError};
@@ -41,8 +42,6 @@ pub const PIECE: usize = 3584;
 pub const PATH: usize = 64;
 /// Files that a client has open at once, at most.
 pub const OPEN_FILES: usize = 4;
-/// Bytes at the end of a region that are for the stamp, and not for payloads.
-pub const STAMP: usize = 8;
 
 /// The use of a file.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -84,15 +83,6 @@ impl FileNumber {
     fn of(word: u64) -> Option<FileNumber> {
         (word >> FileNumber::BITS == 0).then_some(FileNumber(word))
     }
-}
-
-/// A payload at the beginning of the region that is lent with a request.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Payload {
-    /// Its bytes.
-    pub length: usize,
-    /// The number in the last bytes of the region as long as it is lent.
-    pub stamp: u64,
 }
 
 /// A request of a client.

@@ -2,9 +2,9 @@
 
 use core::fmt;
 
-use super::{FileNumber, Mode, PATH, PIECE, Payload, Refusal, Request, STAMP, Space};
+use super::{FileNumber, Mode, PATH, PIECE, Payload, Refusal, Request, Space};
 use crate::again::After;
-use crate::{CallError, CallLendingError, Endpoint, Instant, Message, Region, Rights, now};
+use crate::{CallError, CallLendingError, Endpoint, Instant, Message, Region, Rights};
 
 /// A reason for which a request was not served.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -76,7 +76,7 @@ pub struct Files {
 }
 
 impl Files {
-    /// Opens the files of `server`, until `deadline`. Names and bytes go through `memory`, which this task may read, write and lend; its last [`STAMP`]
+    /// Opens the files of `server`, until `deadline`. Names and bytes go through `memory`, which this task may read, write and lend; its last [`STAMP`](super::STAMP)
     /// bytes are for neither. A task that has opened them before begins anew, without open files. Later calls have no deadline until
     /// [`Files::deadline`] is set.
     ///
@@ -140,21 +140,15 @@ impl Files {
 
     /// Bytes of a payload that the region has room for.
     fn room(&self) -> usize {
-        self.memory.shared().len().saturating_sub(STAMP).min(PIECE)
+        Payload::room(&self.memory).min(PIECE)
     }
 
-    /// Puts a payload into the region, and a stamp behind it: the present time, which it never was before.
+    /// Puts a payload into the region.
     fn put(&self, bytes: &[u8]) -> Result<Payload, FilesError> {
-        let shared = self.memory.shared();
         if bytes.len() > self.room() {
             return Err(Refusal::NotLent.into());
         }
-        let stamp = now().now.0;
-        shared.copy_from_slice(0, bytes);
-        if let Some(last) = shared.len().checked_sub(STAMP) {
-            shared.write_u64(last, stamp);
-        }
-        Ok(Payload { length: bytes.len(), stamp })
+        Ok(Payload::put(&self.memory, bytes))
     }
 
     fn ask(&self, request: Request) -> Result<Message, FilesError> {

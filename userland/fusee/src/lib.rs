@@ -79,6 +79,7 @@ pub mod net;
 mod notification;
 #[cfg(any(door, target_os = "none"))]
 mod panic;
+mod payload;
 mod pool;
 mod region;
 mod rings;

@@ -29,6 +29,7 @@ use core::net::{Ipv4Addr, SocketAddrV4};
 
 use crate::Message;
 
+pub use crate::payload::{Payload, STAMP};
 pub use client::{Net, NetError, TcpListener, TcpStream, UdpSocket};
 
 #[path = "net_client.rs"]
@@ -40,8 +41,6 @@ pub const DATAGRAM: usize = 1472;
 pub const UDP_SOCKETS: usize = 2;
 /// Connections of a client, those that it waits for included, at most.
 pub const TCP_SOCKETS: usize = 3;
-/// Bytes at the end of a region that are for the stamp, and not for payloads.
-pub const STAMP: usize = 8;
 
 /// The bit of the client's notification for received or lost datagrams, received bytes, and a peer that sends no more.
 pub const RECEIVED: u64 = 1;
@@ -85,15 +84,6 @@ impl SocketNumber {
         let number = u8::try_from(word).ok().map(SocketNumber)?;
         (number.udp_index().is_some() || number.tcp_index().is_some()).then_some(number)
     }
-}
-
-/// A payload at the beginning of the region that is lent with a request.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Payload {
-    /// Its bytes.
-    pub length: usize,
-    /// The number in the last bytes of the region as long as it is lent.
-    pub stamp: u64,
 }
 
 /// A request of a client, or of the server's bottom half.

@@ -3,7 +3,7 @@
 use core::fmt;
 use core::net::{Ipv4Addr, SocketAddrV4};
 
-use super::{Payload, Phase, Refusal, Request, STAMP, SocketNumber, State, Status, peer_of};
+use super::{Payload, Phase, Refusal, Request, SocketNumber, State, Status, peer_of};
 use crate::{
     CallError, CallLendingError, CallWithError, Endpoint, Instant, Message, Notification, Region, Rights, WaitError,
     now,
@@ -142,7 +142,7 @@ pub struct Net {
 }
 
 impl Net {
-    /// Opens the network of `server`, until `deadline`. Payloads go through `memory`, which this task may read, write and lend; its last [`STAMP`] bytes
+    /// Opens the network of `server`, until `deadline`. Payloads go through `memory`, which this task may read, write and lend; its last [`STAMP`](super::STAMP) bytes
     /// are for no payload. The server is given a copy of `changed` to signal; without one the client never waits. A task that has opened the network
     /// before begins anew, without sockets. Later calls have no deadline until [`Net::deadline`] is set.
     ///
@@ -437,21 +437,15 @@ impl Net {
 
     /// Bytes of a payload that the region has room for.
     fn room(&self) -> usize {
-        self.memory.shared().len().saturating_sub(STAMP)
+        Payload::room(&self.memory)
     }
 
-    /// Puts a payload into the region, and a stamp behind it: the present time, which it never was before.
+    /// Puts a payload into the region.
     fn put(&self, bytes: &[u8]) -> Result<Payload, NetError> {
-        let shared = self.memory.shared();
         if bytes.len() > self.room() {
             return Err(Refusal::NotLent.into());
         }
-        let stamp = now().now.0;
-        shared.copy_from_slice(0, bytes);
-        if let Some(last) = shared.len().checked_sub(STAMP) {
-            shared.write_u64(last, stamp);
-        }
-        Ok(Payload { length: bytes.len(), stamp })
+        Ok(Payload::put(&self.memory, bytes))
     }
 
     fn ask(&self, request: Request) -> Result<Message, NetError> {

@@ -148,7 +148,7 @@ pub enum Kind {
     Spatial(fn() -> Vec<spatial::Arrangement>, &'static [spatial::Measure]),
     /// Clients of one engine in the simulator, and what is found.
     Sharing(fn(&sharing::Runs) -> Result<Findings>),
-    /// The same for virtual GPUs.
+    /// Clients of virtual GPUs in the simulator, and what is found.
     Gdev(fn(&sharing::Runs) -> Result<Findings>),
 }
 

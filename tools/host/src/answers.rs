@@ -45,7 +45,7 @@ pub struct RunAnswer {
     pub graphs: Vec<GraphAnswer>,
     /// What tasks declare beside the longest that was seen.
     pub observed: Vec<Declaration>,
-    /// What the system printed; absent in simulations in which no task printed anything.
+    /// The text that the system printed; absent in simulations in which no task printed anything.
     pub console: Option<String>,
 }
 

@@ -466,7 +466,7 @@ fn heading(set: &TaskSet, platform: &Platform) -> String {
     format!("{}: {tasks} tasks use {used} CPUs of {}, {policy}", set.name, clusters.join(" + "))
 }
 
-/// What the manifest promises and the simulation did not keep. Tasks that do nothing end at once, which says nothing of them.
+/// The promises of the manifest that the simulation did not keep. Tasks that do nothing end at once, which says nothing of them.
 fn verdict(manifest: &Manifest, hosted: &Hosted, watch: &Watch<'_>, unmanaged: bool) -> Vec<Problem> {
     let unmodelled = idle(manifest, hosted);
     if !unmodelled.is_empty() {

@@ -147,7 +147,7 @@ pub struct Report {
     pub booked: Vec<Option<Shown>>,
     /// Jobs of sources and sinks of graphs that ended, in order.
     pub graph_ends: Vec<GraphEnd>,
-    /// What tasks have printed, if the system has Fusee's server of a console.
+    /// The text that tasks have printed, if the system has Fusee's server of a console.
     pub console: String,
 }
 

@@ -80,6 +80,7 @@
 //! | `watchdog` | `accelerators` | engines that are not given back, or do not end |
 //! | `check` | `checks` | the invariants |
 //! | `reach` | `checks` | the invariants of the reach of tasks and devices |
+//! | `state` | `checks` | what decides the actions of the kernel, fed to a hasher |
 //! | `shutdown` | `lifecycle` | the end of the system |
 //! | `death` | `lifecycle` | threads end, and tell the others |
 //! | `timekeeper` | `time` | the work of a timer interrupt |

@@ -37,7 +37,7 @@ mod volume;
 pub use directory::Entry;
 pub use disk::{Fault, SECTOR, Sectors, Table};
 pub use mount::Unsound;
-pub use server::{Loan, Server};
+pub use server::Server;
 pub use shape::format;
 pub use volume::Volume;
 

@@ -17,15 +17,11 @@
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![forbid(unsafe_code)]
 
-use core::sync::atomic::{Ordering, fence};
-
 use files_server::server::CLIENTS;
-use files_server::{Fault, Loan, SECTOR, Sectors, Server, Table, Unsound, Volume, format};
+use files_server::{Fault, SECTOR, Sectors, Server, Table, Unsound, Volume, format};
 use fusee::block::{self, Disk};
-use fusee::files::STAMP;
-use fusee::{Endpoint, Environment, Instant, Lent, LentToWrite, Nanoseconds, Place, Region, ServeError, environment};
-use fusee_driver::places;
-use heapless::Vec;
+use fusee::{Endpoint, Environment, Instant, Nanoseconds, Region, ServeError, environment};
+use fusee_driver::{Loan, Loans};
 
 fusee::entry!(main);
 
@@ -111,32 +107,6 @@ impl Table for Words {
 
 //--- The server
 
-/// The region that a request lends.
-struct Lease<'request> {
-    lent: Lent<'request>,
-    to_write: Option<LentToWrite<'request>>,
-}
-
-impl Loan for Lease<'_> {
-    fn bytes(&self) -> usize {
-        self.lent.len()
-    }
-
-    fn read(&self, bytes: &mut [u8]) {
-        self.lent.copy_to_slice(0, bytes);
-        // The stamp is read after the copied bytes.
-        fence(Ordering::Acquire);
-    }
-
-    fn write(&self, bytes: &[u8]) -> bool {
-        self.to_write.as_ref().map(|lent| lent.copy_from_slice(0, bytes)).is_some()
-    }
-
-    fn stamp(&self) -> u64 {
-        self.lent.len().checked_sub(STAMP).map_or(0, |last| self.lent.read_u64(last))
-    }
-}
-
 fn parameter(environment: &Environment, name: &str, most: u32, otherwise: u32) -> u32 {
     let value = environment.parameter(name).unwrap_or(otherwise.into());
     let fits = u32::try_from(value).ok().filter(|value| *value <= most);
@@ -153,11 +123,7 @@ fn main() {
     let disk = Served { server: environment.expect("disk"), again, disk: None, memory };
     assert!(disk.room() > 0, "the region `memory` has no room for a sector and the stamp of a request");
     let mut server = Server::new(Volume::new(disk, Words(environment.expect("table")), partition as u8));
-    let mut places: Vec<Place, CLIENTS> = places(&environment, "loan.").map(|(_, place)| place).take(CLIENTS).collect();
-    if let Ok(place) = environment.get("loan") {
-        // One of many clients may have none of its own.
-        let _ = places.push(place);
-    }
+    let loans = Loans::<CLIENTS>::of(&environment);
     let mut endpoint = fusee::Server::new(environment.expect("files"));
     let mut next = endpoint.receive(Instant::NEVER);
     let mut is_new = true;
@@ -167,9 +133,7 @@ fn main() {
                 if core::mem::take(&mut is_new) {
                     is_new = begin(&mut server, makes).is_err();
                 }
-                let lease = places.iter().find_map(|place| {
-                    Some(Lease { lent: request.lent(place)?, to_write: request.lent_to_write(place) })
-                });
+                let lease = loans.lease(&request);
                 let loan = lease.as_ref().map(|lease| lease as &dyn Loan);
                 let reply = server.serve(request.badge, &request.words, loan);
                 endpoint.reply_receive(request.token, reply, Instant::NEVER)

@@ -8,9 +8,10 @@ use std::rc::Rc;
 
 use fusee::Message;
 use fusee::files::{FileNumber, Mode, PIECE, Payload, Request};
+use fusee_driver::Loan;
 
 use crate::disk::{Fault, SECTOR, Sectors, Table};
-use crate::server::{Loan, Server};
+use crate::server::Server;
 use crate::shape::format;
 use crate::volume::Volume;
 
@@ -141,8 +142,8 @@ impl Loan for Lent {
         self.bytes.borrow().len()
     }
 
-    fn read(&self, bytes: &mut [u8]) {
-        bytes.copy_from_slice(&self.bytes.borrow()[..bytes.len()]);
+    fn read(&self, offset: usize, bytes: &mut [u8]) {
+        bytes.copy_from_slice(&self.bytes.borrow()[offset..offset + bytes.len()]);
     }
 
     fn write(&self, bytes: &[u8]) -> bool {

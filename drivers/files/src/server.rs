@@ -13,6 +13,7 @@ use fusee::files::{
     FileNumber, Mode, OPEN_FILES, PATH, PIECE, Payload, Refusal, Request, STAMP, Space, done, listed, opened, refusal,
     removed,
 };
+use fusee_driver::Loan;
 
 use crate::directory::Entry;
 use crate::disk::{Sectors, Table};
@@ -21,18 +22,6 @@ use crate::volume::{Cursor, Volume};
 
 /// Clients, at most.
 pub const CLIENTS: usize = 8;
-
-/// A region that is lent with a request.
-pub trait Loan {
-    /// Its bytes.
-    fn bytes(&self) -> usize;
-    /// Copies bytes from its beginning.
-    fn read(&self, bytes: &mut [u8]);
-    /// Copies bytes to its beginning. False if it cannot be written.
-    fn write(&self, bytes: &[u8]) -> bool;
-    /// The number in its last bytes.
-    fn stamp(&self) -> u64;
-}
 
 #[derive(Clone, Copy, Debug)]
 struct Open {
@@ -242,7 +231,7 @@ impl<D: Sectors, T: Table> Server<D, T> {
         if payload.length + STAMP > loan.bytes() {
             return Err(Refusal::NotLent);
         }
-        loan.read(&mut self.bytes[..payload.length]);
+        loan.read(0, &mut self.bytes[..payload.length]);
         // A loan that has ended does not come back, and the memory in its place never has the stamp of a request that was made later.
         if loan.stamp() == payload.stamp { Ok(payload.length) } else { Err(Refusal::NotLent) }
     }

@@ -5,12 +5,13 @@
 //! the threads that wait for it; nothing here knows about that.
 //!
 //! Lives here: `registers`, the one place where a region becomes registers; `clients`, the entries of the clients of a device; `halves`, servers
-//! with a bottom half; `pci`, how a function there is enabled; `virtio`, the one
+//! with a bottom half; `loans`, what clients lend; `pci`, how a function there is enabled; `virtio`, the one
 //! where memory is given to a device that reads and writes it by itself. Does not: devices.
 #![no_std]
 
 mod clients;
 mod halves;
+mod loans;
 pub mod pci;
 mod registers;
 #[cfg(feature = "virtio")]
@@ -18,5 +19,6 @@ pub mod virtio;
 
 pub use clients::{clients, name_of, of_client, parameter_of_client, places};
 pub use halves::{BottomHalf, Wakes};
+pub use loans::{Lease, Loan, Loans};
 pub use registers::{ClaimError, claim};
 pub use safe_mmio;

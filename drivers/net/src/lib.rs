@@ -18,4 +18,4 @@ mod sockets;
 
 pub use link::{FRAME, Frames};
 pub use memory::Memory;
-pub use server::{Address, Loan, Server};
+pub use server::{Address, Server};

@@ -26,16 +26,14 @@
 #![forbid(unsafe_code)]
 
 use core::net::Ipv4Addr;
-use core::sync::atomic::{Ordering, fence};
 
-use fusee::net::{Request, STAMP};
-use fusee::{Environment, Lent, LentToWrite, Notification, Place, Region, environment, life, now};
+use fusee::net::Request;
+use fusee::{Environment, Notification, Region, environment, life, now};
 use fusee_driver::virtio::Packets;
-use fusee_driver::{BottomHalf, Wakes, places};
-use heapless::Vec;
+use fusee_driver::{BottomHalf, Loan, Loans, Wakes};
 use net_driver::memory::{CLIENTS, SOCKETS};
 use net_driver::server::is_host;
-use net_driver::{Address, FRAME, Frames, Loan, Memory, Server};
+use net_driver::{Address, FRAME, Frames, Memory, Server};
 use smoltcp::iface::SocketStorage;
 use static_cell::ConstStaticCell;
 use virtio_drivers::transport::DeviceType;
@@ -107,32 +105,6 @@ impl Frames for Port {
 
 //--- The server
 
-/// The region that a request lends.
-struct Lease<'request> {
-    lent: Lent<'request>,
-    to_write: Option<LentToWrite<'request>>,
-}
-
-impl Loan for Lease<'_> {
-    fn bytes(&self) -> usize {
-        self.lent.len()
-    }
-
-    fn read(&self, offset: usize, bytes: &mut [u8]) {
-        self.lent.copy_to_slice(offset, bytes);
-        // The stamp is read after the copied bytes.
-        fence(Ordering::Acquire);
-    }
-
-    fn write(&self, bytes: &[u8]) -> bool {
-        self.to_write.as_ref().map(|lent| lent.copy_from_slice(0, bytes)).is_some()
-    }
-
-    fn stamp(&self) -> u64 {
-        self.lent.len().checked_sub(STAMP).map_or(0, |last| self.lent.read_u64(last))
-    }
-}
-
 /// The address that the manifest gives.
 fn address(environment: &Environment) -> Address {
     let number = |name| {
@@ -167,20 +139,14 @@ fn serve(environment: &Environment, registers: &Region) -> ! {
     let port = Port { packets, is_dead: false };
     let mut state = Server::new(port, hardware, address, seed, MEMORY.take(), &mut storage, now().now);
     let mut wakes = Wakes::<CLIENTS>::default();
-    let mut places: Vec<Place, CLIENTS> = places(environment, "loan.").map(|(_, place)| place).take(CLIENTS).collect();
-    if let Ok(place) = environment.get("loan") {
-        // One of many clients may have none of its own.
-        let _ = places.push(place);
-    }
+    let loans = Loans::<CLIENTS>::of(environment);
     let event = environment.expect::<Notification>("event");
     // A bottom half that knows an earlier life finds out that this is another one.
     let _ = event.signal(1);
 
     let server = fusee::Server::new(environment.expect("sockets"));
     server.serve(|request| {
-        let lease = places
-            .iter()
-            .find_map(|place| Some(Lease { lent: request.lent(place)?, to_write: request.lent_to_write(place) }));
+        let lease = loans.lease(request);
         let loan = lease.as_ref().map(|lease| lease as &dyn Loan);
         let reply = state.serve(request.badge, &request.words, loan, now().now);
         let opens = Request::of(&request.words) == Ok(Request::Open);

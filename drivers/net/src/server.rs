@@ -16,6 +16,7 @@ use fusee::net::{
     TCP_SOCKETS, UDP_SOCKETS, accepted, datagram, length, lost, opened, refusal,
 };
 use fusee::{Instant, Message, Nanoseconds};
+use fusee_driver::Loan;
 use smoltcp::iface::{Config, Interface, PollIngressSingleResult, PollResult, SocketHandle, SocketSet, SocketStorage};
 use smoltcp::socket::tcp::RecvError;
 use smoltcp::socket::{dhcpv4, tcp, udp};
@@ -34,18 +35,6 @@ const FIRST_FREE_PORT: u16 = 49_152;
 const UNHEARD: Nanoseconds = Nanoseconds(3_000_000_000);
 /// The time after which the bottom half asks again if frames wait and none can be sent.
 const PAUSE: Nanoseconds = Nanoseconds(10_000_000);
-
-/// A region that is lent with a request.
-pub trait Loan {
-    /// Its bytes.
-    fn bytes(&self) -> usize;
-    /// Copies bytes from its beginning.
-    fn read(&self, offset: usize, bytes: &mut [u8]);
-    /// Copies bytes to its beginning. False if it cannot be written.
-    fn write(&self, bytes: &[u8]) -> bool;
-    /// The number in its last bytes.
-    fn stamp(&self) -> u64;
-}
 
 /// The origin of the server's address.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

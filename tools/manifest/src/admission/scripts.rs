@@ -332,106 +332,163 @@ fn lock_of(handle: &image::Handle) -> Option<Lock> {
 }
 
 fn excesses(system: &Resolved, task: usize) -> Vec<Excess> {
-    let sums = sums(system, task);
-    let (steps, key) = written(system, task);
-    let name = &system.tasks[task].name;
-    let mut found: Vec<Excess> = Vec::new();
-    let mut add = |on: On, why: String| {
+    let (sums, (steps, key)) = (sums(system, task), written(system, task));
+    let name = system.tasks[task].name.as_str();
+    let mut compared = Comparison { system, task, name, key, steps, sums: &sums, found: Vec::new() };
+    compared.holds();
+    compared.engines();
+    compared.tokens();
+    compared.services();
+    compared.jobs();
+    compared.found
+}
+
+/// A script that is compared with the numbers that its task declares.
+struct Comparison<'a> {
+    system: &'a Resolved,
+    task: usize,
+    name: &'a str,
+    /// The key that the script stands in.
+    key: &'static str,
+    steps: &'a [Step],
+    sums: &'a Sums,
+    found: Vec<Excess>,
+}
+
+impl Comparison<'_> {
+    fn add(&mut self, on: On, why: String) {
         let excess = Excess { why, on };
-        if !found.contains(&excess) {
-            found.push(excess);
-        }
-    };
-    for (lock, what) in &sums.inside {
-        let held = words(system, *lock);
-        add(On::Others(*lock), format!("`{name}` {what} while it holds {held}, and that is in no bound on the hold"));
-    }
-    for engine in &sums.without_token {
-        let engine = &system.engines[*engine].0;
-        add(On::Own, format!("its {key} acquires engine `{engine}` without the token that this needs, and is refused"));
-    }
-    for lock in &sums.kept {
-        let held = words(system, *lock);
-        add(On::Lock(*lock), format!("`{name}` does not give back {held}, and that is in no bound on the hold"));
-    }
-    let users = system.engine_users.iter().zip(&system.engine_holds);
-    for (user, said) in users.filter(|(user, _)| user.task as usize == task) {
-        let Some(said) = said else { continue };
-        let own = Lock::Engine(user.engine as usize);
-        let on = On::Lock(own);
-        let engine = words(system, own);
-        let holds = || sums.holds.iter().filter(|hold| hold.lock == own);
-        let times = holds().filter(|hold| !hold.is_second).count();
-        if times > said.times as usize {
-            let job = if super::unknown::is_for_others(system, task) { "service" } else { "job" };
-            add(on, format!("`{name}` holds {engine} {times} times in a {job}, and `uses` says {}", said.times));
-        }
-        let [cpu, operations] = [holds().map(|hold| hold.cpu).max(), holds().map(|hold| hold.operations).max()];
-        let both = [("computes", cpu, said.hold.cpu.0), ("has it work", operations, said.hold.operation.0)];
-        for (what, does, said) in both {
-            if let Some(does) = does.filter(|does| *does > said) {
-                let [does, said] = [does, said].map(milliseconds);
-                add(on, format!("`{name}` {what} for {does} while it holds {engine}, and `uses` says {said}"));
-            }
+        if !self.found.contains(&excess) {
+            self.found.push(excess);
         }
     }
-    for (_, pool, said) in system.sections.iter().filter(|(by, ..)| *by == task) {
-        let own = Lock::Pool(*pool);
-        let engines = sums.holds.iter().filter(|hold| matches!(hold.lock, Lock::Engine(_)));
-        let counted: u64 = engines.filter(|hold| is_within(system, task, own, hold.lock)).map(|hold| hold.cpu).sum();
-        let longest = sums.holds.iter().filter(|hold| hold.lock == own).map(|hold| hold.cpu).max().unwrap_or(0);
-        if longest.saturating_sub(counted) > said.0 {
-            let [does, said] = [longest - counted, said.0].map(milliseconds);
-            let pool = words(system, own);
-            add(
-                On::Lock(own),
-                format!(
-                    "`{name}` computes for {does} with a token of {pool}, its engines apart, and `uses` says {said}"
-                ),
+
+    /// Waits inside holds, engines without their tokens, and locks that are not given back.
+    fn holds(&mut self) {
+        let (system, sums, name, key) = (self.system, self.sums, self.name, self.key);
+        for (lock, what) in &sums.inside {
+            let held = words(system, *lock);
+            self.add(
+                On::Others(*lock),
+                format!("`{name}` {what} while it holds {held}, and that is in no bound on the hold"),
+            );
+        }
+        for engine in &sums.without_token {
+            let engine = &system.engines[*engine].0;
+            self.add(
+                On::Own,
+                format!("its {key} acquires engine `{engine}` without the token that this needs, and is refused"),
+            );
+        }
+        for lock in &sums.kept {
+            let held = words(system, *lock);
+            self.add(
+                On::Lock(*lock),
+                format!("`{name}` does not give back {held}, and that is in no bound on the hold"),
             );
         }
     }
-    for (endpoint, does) in &sums.services {
-        let (called, record) = &system.endpoints[*endpoint];
-        if record.service_max > 0 && *does > record.service_max {
-            let [does, said] = [*does, record.service_max].map(milliseconds);
-            let why = format!("`{name}` calls `{called}` for {does}, and its `service_max` is {said}");
-            add(On::Endpoint(*endpoint), why);
-        }
-    }
-    let received = steps.iter().find(|step| step.operation == operation::RECEIVE);
-    if let Some((_, endpoint)) = received.and_then(|step| object(system, task, step.handle)) {
-        let (served, record) = &system.endpoints[endpoint];
-        if record.service_max > 0 && sums.cpu > record.service_max {
-            let [does, said] = [sums.cpu, record.service_max].map(milliseconds);
-            let why = format!("`{name}` serves `{served}` for {does}, and its `service_max` is {said}");
-            add(On::Endpoint(endpoint), why);
-        }
-    }
-    let reservation = system.tasks[task].reservation.map(|one| &system.reservations[one]);
-    if let Some(one) = reservation.filter(|one| one.class == class::REAL_TIME && one.release != release::NONE) {
-        if sums.is_endless {
-            add(On::Own, format!("its {key} begins again and never completes a job"));
-        } else if sums.cpu >= one.budget {
-            // The end of a job is in its budget, too.
-            let [does, budget] = [sums.cpu, one.budget].map(milliseconds);
-            add(On::Own, format!("its {key} computes for {does}, and its budget is {budget}"));
-        } else if sums.cpu > one.execution {
-            // The check that its budget also covers the time that others take of it rests on this number.
-            let [does, wcet] = [sums.cpu, one.execution].map(milliseconds);
-            let locks = sums.holds.iter().map(|hold| On::Lock(hold.lock));
-            let endpoints = sums.services.iter().map(|(endpoint, _)| On::Endpoint(*endpoint));
-            for on in locks.chain(endpoints) {
-                add(on, format!("the {key} of `{name}` computes for {does}, and its `wcet` is {wcet}"));
+
+    /// Holds of engines: how many in a job, and how long.
+    fn engines(&mut self) {
+        let (system, task, sums, name) = (self.system, self.task, self.sums, self.name);
+        let users = system.engine_users.iter().zip(&system.engine_holds);
+        for (user, said) in users.filter(|(user, _)| user.task as usize == task) {
+            let Some(said) = said else { continue };
+            let own = Lock::Engine(user.engine as usize);
+            let on = On::Lock(own);
+            let engine = words(system, own);
+            let holds = || sums.holds.iter().filter(|hold| hold.lock == own);
+            let times = holds().filter(|hold| !hold.is_second).count();
+            if times > said.times as usize {
+                let job = if super::unknown::is_for_others(system, task) { "service" } else { "job" };
+                self.add(
+                    on,
+                    format!("`{name}` holds {engine} {times} times in a {job}, and `uses` says {}", said.times),
+                );
+            }
+            let [cpu, operations] = [holds().map(|hold| hold.cpu).max(), holds().map(|hold| hold.operations).max()];
+            let both = [("computes", cpu, said.hold.cpu.0), ("has it work", operations, said.hold.operation.0)];
+            for (what, does, said) in both {
+                if let Some(does) = does.filter(|does| *does > said) {
+                    let [does, said] = [does, said].map(milliseconds);
+                    self.add(on, format!("`{name}` {what} for {does} while it holds {engine}, and `uses` says {said}"));
+                }
             }
         }
-        let shares = system.shared_users.iter().any(|user| user.task as usize == task);
-        // Without management the doorbells of a device are mapped at any time, and a mutex has none.
-        let has_device = |one: &image::Handle| system.engine_places[one.object as usize].is_some();
-        let mut engines = system.handles.iter().filter(|one| one.task as usize == task && one.kind == kind::ENGINE);
-        if sums.works_without && !shares && (system.managed || !engines.any(has_device)) {
-            add(On::Own, format!("its {key} has an engine work that it does not hold, and faults there"));
+    }
+
+    /// Computing with tokens, that of the engines held within apart.
+    fn tokens(&mut self) {
+        let (system, task, sums, name) = (self.system, self.task, self.sums, self.name);
+        for (_, pool, said) in system.sections.iter().filter(|(by, ..)| *by == task) {
+            let own = Lock::Pool(*pool);
+            let engines = sums.holds.iter().filter(|hold| matches!(hold.lock, Lock::Engine(_)));
+            let counted: u64 =
+                engines.filter(|hold| is_within(system, task, own, hold.lock)).map(|hold| hold.cpu).sum();
+            let longest = sums.holds.iter().filter(|hold| hold.lock == own).map(|hold| hold.cpu).max().unwrap_or(0);
+            if longest.saturating_sub(counted) > said.0 {
+                let [does, said] = [longest - counted, said.0].map(milliseconds);
+                let pool = words(system, own);
+                self.add(
+                    On::Lock(own),
+                    format!(
+                        "`{name}` computes for {does} with a token of {pool}, its engines apart, and `uses` says {said}"
+                    ),
+                );
+            }
         }
     }
-    found
+
+    /// Services that are asked for, and those that are given.
+    fn services(&mut self) {
+        let (system, task, sums, name) = (self.system, self.task, self.sums, self.name);
+        for (endpoint, does) in &sums.services {
+            let (called, record) = &system.endpoints[*endpoint];
+            if record.service_max > 0 && *does > record.service_max {
+                let [does, said] = [*does, record.service_max].map(milliseconds);
+                let why = format!("`{name}` calls `{called}` for {does}, and its `service_max` is {said}");
+                self.add(On::Endpoint(*endpoint), why);
+            }
+        }
+        let received = self.steps.iter().find(|step| step.operation == operation::RECEIVE);
+        if let Some((_, endpoint)) = received.and_then(|step| object(system, task, step.handle)) {
+            let (served, record) = &system.endpoints[endpoint];
+            if record.service_max > 0 && sums.cpu > record.service_max {
+                let [does, said] = [sums.cpu, record.service_max].map(milliseconds);
+                let why = format!("`{name}` serves `{served}` for {does}, and its `service_max` is {said}");
+                self.add(On::Endpoint(endpoint), why);
+            }
+        }
+    }
+
+    /// The computing of a job, and its end.
+    fn jobs(&mut self) {
+        let (system, task, sums, name, key) = (self.system, self.task, self.sums, self.name, self.key);
+        let reservation = system.tasks[task].reservation.map(|one| &system.reservations[one]);
+        if let Some(one) = reservation.filter(|one| one.class == class::REAL_TIME && one.release != release::NONE) {
+            if sums.is_endless {
+                self.add(On::Own, format!("its {key} begins again and never completes a job"));
+            } else if sums.cpu >= one.budget {
+                // The end of a job is in its budget, too.
+                let [does, budget] = [sums.cpu, one.budget].map(milliseconds);
+                self.add(On::Own, format!("its {key} computes for {does}, and its budget is {budget}"));
+            } else if sums.cpu > one.execution {
+                // The check that its budget also covers the time that others take of it rests on this number.
+                let [does, wcet] = [sums.cpu, one.execution].map(milliseconds);
+                let locks = sums.holds.iter().map(|hold| On::Lock(hold.lock));
+                let endpoints = sums.services.iter().map(|(endpoint, _)| On::Endpoint(*endpoint));
+                for on in locks.chain(endpoints) {
+                    self.add(on, format!("the {key} of `{name}` computes for {does}, and its `wcet` is {wcet}"));
+                }
+            }
+            let shares = system.shared_users.iter().any(|user| user.task as usize == task);
+            // Without management the doorbells of a device are mapped at any time, and a mutex has none.
+            let has_device = |one: &image::Handle| system.engine_places[one.object as usize].is_some();
+            let mut engines = system.handles.iter().filter(|one| one.task as usize == task && one.kind == kind::ENGINE);
+            if sums.works_without && !shares && (system.managed || !engines.any(has_device)) {
+                self.add(On::Own, format!("its {key} has an engine work that it does not hold, and faults there"));
+            }
+        }
+    }
 }

@@ -40,6 +40,42 @@ const SWITCH_MAX: u32 = 1_000_000_000;
 /// The farthest distance, in percent of the time over a near way.
 const FARTHEST: u32 = 100_000;
 
+/// The copy engines of a device; a processor that is told what to do has none.
+fn copy_engines(of: &str, device: &schema::Device, is_told: bool) -> Result<CopyEngines, Fail> {
+    match &device.copy_engines {
+        None if is_told => Ok(CopyEngines::None),
+        None => Ok(CopyEngines::Two),
+        Some(number) if is_told && *number.get_ref() != 0 => {
+            let (of, with) = (of.to_owned(), "a `device` that runs no firmware");
+            Err(At(number.span(), Reason::Excludes { what: "copy_engines", of, with }))
+        }
+        Some(number) => CopyEngines::from_number(*number.get_ref()).ok_or_else(|| {
+            let (what, to) = ("copy_engines", contract::ENGINES as u32 - 1);
+            At(number.span(), Reason::OutOfRange { what, of: of.to_owned(), from: 0, to })
+        }),
+    }
+}
+
+/// The bytes of local memory, to which copy engines copy.
+fn local_memory(name: &Spanned<String>, device: &schema::Device, engines: CopyEngines) -> Result<u64, Fail> {
+    let of = name.get_ref().clone();
+    match (&device.memory, engines != CopyEngines::None) {
+        (None, false) => Ok(0),
+        (None, true) => Err(At(name.span(), Reason::Needs { what: "device", of, needs: "memory" })),
+        (Some(memory), false) => {
+            let with = "`copy_engines = 0`";
+            Err(At(memory.span(), Reason::Excludes { what: "memory", of, with }))
+        }
+        (Some(memory), true) => {
+            let bytes = memory.get_ref().0;
+            if bytes == 0 || !bytes.is_multiple_of(PAGE) {
+                return Err(At(memory.span(), Reason::NotPages { what: "memory", of }));
+            }
+            Ok(bytes)
+        }
+    }
+}
+
 /// The number of contexts of `device`.
 fn contexts(of: &str, device: &schema::Device) -> Result<Contexts, Fail> {
     let Some(number) = &device.contexts else { return Ok(Contexts::DEFAULT) };
@@ -152,77 +188,76 @@ impl Resolver<'_> {
         let driver = self.task(driver_name)?;
         let of = name.get_ref().clone();
         let processor = device.device.as_ref().map(|wanted| self.processor(&of, wanted)).transpose()?;
-        if let (Some(_), Some(wanted), true) = (&processor, &device.device, device.preemptible) {
-            return Err(At(wanted.span(), Reason::Excludes { what: "device", of, with: "`preemptible`" }));
-        }
-        if let (Some(_), Some(wanted), Some(_)) = (&processor, &device.device, &device.kernels) {
-            return Err(At(wanted.span(), Reason::Excludes { what: "device", of, with: "`kernels`" }));
-        }
-        if let (Some(_), Some(times)) = (&processor, &device.times) {
-            return Err(At(times.span(), Reason::Excludes { what: "times", of, with: "`device`" }));
-        }
-        if let (Some(times), Some(Err(reason))) = (&device.times, &device.time_table) {
-            return Err(At(times.span(), reason.clone()));
-        }
-        let tables = self.file.devices.0.iter().filter_map(|(_, device)| device.measured());
-        let all: usize = tables.map(|table| table.kernels.len()).sum();
-        if let (Some(times), true) = (&device.times, all > TIMES) {
-            let what = "classes of launches whose times were measured, of all devices together";
-            return Err(At(times.span(), Reason::TooMany { what, limit: TIMES }));
-        }
+        self.fits_its_processor(&of, device, processor.is_some())?;
         self.firmware(name, device, processor.as_ref())?;
         let size = contexts(&of, device)?;
         let (weighed, switch) = self.arbitration(name, device)?;
         if let Some(other) = self.out.devices.iter().find(|other| other.contexts.first() == Some(&driver)) {
-            let (what, of, by) = ("driver", of, other.name.clone());
+            let (what, by) = ("driver", other.name.clone());
             return Err(At(driver_name.span(), Reason::PlaceTaken { what, of, by }));
         }
-        let place = name.span();
         // The device works on commands of its driver.
         let is_told = processor.as_ref().is_some_and(|processor| processor.program.is_none());
-        let copy_engines = match &device.copy_engines {
-            None if is_told => CopyEngines::None,
-            None => CopyEngines::Two,
-            Some(number) if is_told && *number.get_ref() != 0 => {
-                let with = "a `device` that runs no firmware";
-                return Err(At(number.span(), Reason::Excludes { what: "copy_engines", of, with }));
-            }
-            Some(number) => CopyEngines::from_number(*number.get_ref()).ok_or_else(|| {
-                let (what, to) = ("copy_engines", contract::ENGINES as u32 - 1);
-                At(number.span(), Reason::OutOfRange { what, of: of.clone(), from: 0, to })
-            })?,
-        };
-        let memory_bytes = match (&device.memory, copy_engines != CopyEngines::None) {
-            (None, false) => 0,
-            (None, true) => {
-                return Err(At(place, Reason::Needs { what: "device", of, needs: "memory" }));
-            }
-            (Some(memory), false) => {
-                let with = "`copy_engines = 0`";
-                return Err(At(memory.span(), Reason::Excludes { what: "memory", of, with }));
-            }
-            (Some(memory), true) => {
-                let bytes = memory.get_ref().0;
-                if bytes == 0 || !bytes.is_multiple_of(PAGE) {
-                    return Err(At(memory.span(), Reason::NotPages { what: "memory", of }));
-                }
-                bytes
-            }
-        };
-        let control = if processor.is_none() { self.allocate(&of, PAGE, place.clone())? } else { 0 };
-        let status = self.allocate(&of, PAGE, place.clone())?;
-        let doorbells = self.allocate(&of, contract::DOORBELL_PAGES as u64 * PAGE, place.clone())?;
-        let memory_place = device.memory.as_ref().map_or(place.clone(), Spanned::span);
-        let memory = self.allocate(&of, memory_bytes, memory_place)?;
-        let (is_model, own) = (processor.is_none(), RegionKind::Memory);
+        let copy_engines = copy_engines(&of, device, is_told)?;
+        let memory_bytes = local_memory(name, device, copy_engines)?;
+        let mut made = Device { driver, processor, copy_engines, size, weighed, switch, memory_bytes, ..nothing };
+        self.place_device(name, device, &mut made)?;
+        self.give_regions(name, &mut made, kick)?;
+        made.counters = self.counts(name, device);
+        made.sms = self.sms(name, device)?;
+        made.mechanism = mechanism(name, device)?;
+        made.contexts = vec![driver];
+        Ok(made)
+    }
+
+    /// Refuses keys that a device that is a processor of the board does not have, and tables of times that cannot be used.
+    fn fits_its_processor(&self, of: &str, device: &schema::Device, is_processor: bool) -> Result<(), Fail> {
+        let excludes = |what, with| Reason::Excludes { what, of: of.to_owned(), with };
+        let wanted = device.device.as_ref().filter(|_| is_processor).map(Spanned::span);
+        if let (Some(place), true) = (&wanted, device.preemptible) {
+            return Err(At(place.clone(), excludes("device", "`preemptible`")));
+        }
+        if let (Some(place), Some(_)) = (&wanted, &device.kernels) {
+            return Err(At(place.clone(), excludes("device", "`kernels`")));
+        }
+        let Some(times) = &device.times else { return Ok(()) };
+        if wanted.is_some() {
+            return Err(At(times.span(), excludes("times", "`device`")));
+        }
+        if let Some(Err(reason)) = &device.time_table {
+            return Err(At(times.span(), reason.clone()));
+        }
+        let tables = self.file.devices.0.iter().filter_map(|(_, device)| device.measured());
+        let all: usize = tables.map(|table| table.kernels.len()).sum();
+        if all > TIMES {
+            let what = "classes of launches whose times were measured, of all devices together";
+            return Err(At(times.span(), Reason::TooMany { what, limit: TIMES }));
+        }
+        Ok(())
+    }
+
+    /// Allocates the pages of a device and its local memory.
+    fn place_device(&mut self, name: &Spanned<String>, device: &schema::Device, made: &mut Device) -> Result<(), Fail> {
+        let (of, place) = (name.get_ref(), name.span());
+        made.control = if made.processor.is_none() { self.allocate(of, PAGE, place.clone())? } else { 0 };
+        made.status = self.allocate(of, PAGE, place.clone())?;
+        made.doorbells = self.allocate(of, contract::DOORBELL_PAGES as u64 * PAGE, place.clone())?;
+        let memory_place = device.memory.as_ref().map_or(place, Spanned::span);
+        made.memory = self.allocate(of, made.memory_bytes, memory_place)?;
+        Ok(())
+    }
+
+    /// Makes the regions of a device that its driver is given.
+    fn give_regions(&mut self, name: &Spanned<String>, made: &mut Device, kick: Option<usize>) -> Result<(), Fail> {
+        let (is_model, own) = (made.processor.is_none(), RegionKind::Memory);
         let only_if = |is_so: bool, bytes: u64| if is_so { bytes } else { 0 };
         let mut wanted = vec![
-            ("control", control, only_if(is_model, PAGE), own),
-            ("status", status, PAGE, own),
-            ("local", memory, memory_bytes, own),
-            ("doorbells", doorbells, only_if(!is_model, contract::DOORBELL_PAGES as u64 * PAGE), own),
+            ("control", made.control, only_if(is_model, PAGE), own),
+            ("status", made.status, PAGE, own),
+            ("local", made.memory, made.memory_bytes, own),
+            ("doorbells", made.doorbells, only_if(!is_model, contract::DOORBELL_PAGES as u64 * PAGE), own),
         ];
-        if let Some(Processor { name, program }) = &processor
+        if let Some(Processor { name, program }) = &made.processor
             && let Some(registers) = self.out.board.devices.get(name)
         {
             let entry = if program.is_some() { "reset" } else { "registers" };
@@ -231,34 +266,15 @@ impl Resolver<'_> {
             let Program { memory, memory_bytes } = program.unwrap_or(Program { memory: 0, memory_bytes: 0 });
             wanted.push(("program", memory, memory_bytes, RegionKind::Device(0)));
         }
-        let mut given: Vec<_> = kick.filter(|_| is_model).map(|kick| ("kick", kick)).into_iter().collect();
+        made.given = kick.filter(|_| is_model).map(|kick| ("kick", kick)).into_iter().collect();
         for (entry, physical, bytes, kind) in wanted.into_iter().filter(|(_, _, bytes, _)| *bytes > 0) {
-            let region = self.region(format!("{of}.{entry}"), physical, bytes, kind, place.clone())?;
-            given.push((entry, region));
-            if let (RegionKind::Device(1..), Some(processor)) = (kind, &processor) {
+            let region = self.region(format!("{}.{entry}", name.get_ref()), physical, bytes, kind, name.span())?;
+            made.given.push((entry, region));
+            if let (RegionKind::Device(1..), Some(processor)) = (kind, &made.processor) {
                 self.out.board_regions.push((region, processor.name.clone()));
             }
         }
-        let contexts = vec![driver];
-        Ok(Device {
-            driver,
-            processor,
-            control,
-            status,
-            doorbells,
-            copy_engines,
-            size,
-            weighed,
-            switch,
-            counters: self.counts(name, device),
-            sms: self.sms(name, device)?,
-            mechanism: mechanism(name, device)?,
-            memory,
-            memory_bytes,
-            given,
-            contexts,
-            ..nothing
-        })
+        Ok(())
     }
 
     /// The choice of a device among the commands of clients without locks: tasks with their weights, and the cost of a change of

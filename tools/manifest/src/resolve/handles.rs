@@ -137,6 +137,7 @@ impl Resolver<'_> {
         }
     }
 
+    /// Gives `task` the handle that `text` names, in a slot.
     pub(super) fn handle(
         &mut self,
         task: usize,
@@ -157,40 +158,9 @@ impl Resolver<'_> {
         let object = Spanned::new(place.clone(), object.unwrap_or_default().to_owned());
         let file = self.file;
         let &(kind, known) = RIGHTS.iter().find(|(name, _)| *name == kind).ok_or_else(bad)?;
-        let set = words.iter().try_fold(0, |set, word| match known.iter().find(|(name, _)| name == word) {
-            Some((_, bit)) => Ok(set | bit),
-            None => {
-                let choices = known.iter().map(|(name, _)| (*name).to_owned()).collect();
-                Err(At(place.clone(), Reason::BadRight { kind, right: (*word).to_owned(), choices }))
-            }
-        })?;
+        let set = rights_of(kind, known, &words, &place)?;
         match kind {
-            "endpoint" => {
-                let endpoint = index_of(&file.endpoints, "endpoint", &object)?;
-                self.sound(Of::Endpoint(endpoint))?;
-                let server = self.out.endpoints[endpoint].1.server as usize;
-                if set & rights::RECEIVE != 0 && server != task {
-                    let reason = Reason::NotTheServer {
-                        task: self.out.tasks[task].name.clone(),
-                        endpoint: object.into_inner(),
-                        server: self.out.tasks[server].name.clone(),
-                    };
-                    return Err(At(place, reason));
-                }
-                self.give(task, slot, entry, kind::ENDPOINT, endpoint, set)?;
-                let may_call = |handle: &&image::Handle| {
-                    let is_it = handle.kind == kind::ENDPOINT && handle.object as usize == endpoint;
-                    is_it && handle.rights & (rights::CALL | rights::SEND) != 0
-                };
-                let callers: BTreeSet<u32> =
-                    self.out.handles.iter().filter(may_call).map(|handle| handle.task).collect();
-                let limit = limits::CALLERS;
-                if callers.len() > limit {
-                    let name = self.out.endpoints[endpoint].0.clone();
-                    return Err(At(place, Reason::Crowded { kind: "endpoint", name, what: "callers", limit }));
-                }
-                Ok(())
-            }
+            "endpoint" => self.endpoint_handle(task, slot, entry, object, set),
             "notification" => {
                 let notification = index_of(&file.notifications, "notification", &object)?;
                 self.give(task, slot, entry, kind::NOTIFICATION, notification, set)
@@ -208,18 +178,7 @@ impl Resolver<'_> {
                 self.give(task, slot, entry, kind::ENGINE, engine, set)?;
                 self.engine_user(task, engine, entry, &place)
             }
-            "pool" => {
-                let pool = index_of(&file.pools, "pool", &object)?;
-                self.sound(Of::Task(task)).and_then(|()| self.sound(Of::Pool(pool)))?;
-                self.pool_user(task, pool, &place)?;
-                self.out.pool_users.push(image::PoolUser { pool: pool as u32, task: task as u32, length: 0 });
-                self.give(task, slot, entry, kind::POOL, pool, set)?;
-                let record = &self.out.pools[pool].1;
-                if let Some(handle) = self.out.tasks[task].environment.last_mut() {
-                    handle.flags = record.replicas / record.devices.max(1);
-                }
-                Ok(())
-            }
+            "pool" => self.pool_handle(task, slot, entry, &object, set),
             "interrupt" => {
                 let interrupt = index_of(&file.interrupts, "interrupt", &object)?;
                 self.give(task, slot, entry, kind::INTERRUPT, interrupt, set)
@@ -245,6 +204,63 @@ impl Resolver<'_> {
             "system" => self.give(task, slot, entry, kind::SYSTEM, 0, set),
             _ => Err(bad()),
         }
+    }
+
+    /// Gives a handle to an endpoint: only its server receives, and its queue has a place for each caller.
+    fn endpoint_handle(
+        &mut self,
+        task: usize,
+        slot: usize,
+        entry: &Spanned<String>,
+        object: Spanned<String>,
+        set: u32,
+    ) -> Result<(), Fail> {
+        let place = object.span();
+        let endpoint = index_of(&self.file.endpoints, "endpoint", &object)?;
+        self.sound(Of::Endpoint(endpoint))?;
+        let server = self.out.endpoints[endpoint].1.server as usize;
+        if set & rights::RECEIVE != 0 && server != task {
+            let reason = Reason::NotTheServer {
+                task: self.out.tasks[task].name.clone(),
+                endpoint: object.into_inner(),
+                server: self.out.tasks[server].name.clone(),
+            };
+            return Err(At(place, reason));
+        }
+        self.give(task, slot, entry, kind::ENDPOINT, endpoint, set)?;
+        let may_call = |handle: &&image::Handle| {
+            let is_it = handle.kind == kind::ENDPOINT && handle.object as usize == endpoint;
+            is_it && handle.rights & (rights::CALL | rights::SEND) != 0
+        };
+        let callers: BTreeSet<u32> = self.out.handles.iter().filter(may_call).map(|handle| handle.task).collect();
+        let limit = limits::CALLERS;
+        if callers.len() > limit {
+            let name = self.out.endpoints[endpoint].0.clone();
+            return Err(At(place, Reason::Crowded { kind: "endpoint", name, what: "callers", limit }));
+        }
+        Ok(())
+    }
+
+    /// Gives a handle to a pool, of which the task becomes a user.
+    fn pool_handle(
+        &mut self,
+        task: usize,
+        slot: usize,
+        entry: &Spanned<String>,
+        object: &Spanned<String>,
+        set: u32,
+    ) -> Result<(), Fail> {
+        let place = object.span();
+        let pool = index_of(&self.file.pools, "pool", object)?;
+        self.sound(Of::Task(task)).and_then(|()| self.sound(Of::Pool(pool)))?;
+        self.pool_user(task, pool, &place)?;
+        self.out.pool_users.push(image::PoolUser { pool: pool as u32, task: task as u32, length: 0 });
+        self.give(task, slot, entry, kind::POOL, pool, set)?;
+        let record = &self.out.pools[pool].1;
+        if let Some(handle) = self.out.tasks[task].environment.last_mut() {
+            handle.flags = record.replicas / record.devices.max(1);
+        }
+        Ok(())
     }
 
     /// Puts a handle into a slot, and an entry into the environment.
@@ -447,4 +463,20 @@ impl Resolver<'_> {
         let given = self.out.handles.iter().filter(|handle| handle.task as usize == task);
         given.map(|handle| handle.slot as usize + 1).max().unwrap_or(0)
     }
+}
+
+/// The bits of some words for rights.
+fn rights_of(
+    kind: &'static str,
+    known: &[(&'static str, u32)],
+    words: &[&str],
+    place: &Range<usize>,
+) -> Result<u32, Fail> {
+    words.iter().try_fold(0, |set, word| match known.iter().find(|(name, _)| name == word) {
+        Some((_, bit)) => Ok(set | bit),
+        None => {
+            let choices = known.iter().map(|(name, _)| (*name).to_owned()).collect();
+            Err(At(place.clone(), Reason::BadRight { kind, right: (*word).to_owned(), choices }))
+        }
+    })
 }

@@ -112,6 +112,67 @@ pub(super) fn may_release_early(task: &schema::Task) -> Option<Range<usize>> {
     by_key.or(by_policy.map(Spanned::span))
 }
 
+/// A time of a task that must not be zero, in nanoseconds.
+fn positive(
+    time: &Option<Spanned<crate::Time>>,
+    what: &'static str,
+    name: &Spanned<String>,
+) -> Result<Option<u64>, Fail> {
+    match time {
+        Some(time) if time.get_ref().0 == 0 => Err(At(time.span(), Reason::Zero { what, of: name.get_ref().clone() })),
+        None => Ok(None),
+        time => Ok(Some(span(what, time, name)?.0)),
+    }
+}
+
+/// Refuses the keys that only a task with jobs has.
+fn has_no_key_of_jobs(name: &Spanned<String>, task: &schema::Task, class: Option<Class>) -> Result<(), Fail> {
+    let with = if class.is_none() { "no period" } else { "a class other than real-time" };
+    let excluded = [
+        ("deadline", task.deadline.as_ref().map(Spanned::span)),
+        ("release", task.release.as_ref().map(Spanned::span)),
+        ("phase", task.phase.as_ref().map(Spanned::span)),
+        ("hard", task.hard.as_ref().map(Spanned::span)),
+        ("wcet", task.wcet.as_ref().map(Spanned::span)),
+        ("priority", task.priority.as_ref().map(Spanned::span)),
+        ("overrun", task.overrun.as_ref().map(Spanned::span)),
+        ("budget_covers", task.budget_covers.as_ref().map(Spanned::span)),
+        ("backlog", task.backlog.as_ref().map(Spanned::span)),
+        ("suspends", task.suspends.as_ref().map(Spanned::span)),
+        ("early_release", task.early_release.as_ref().map(Spanned::span)),
+        ("early", task.early.as_ref().map(Spanned::span)),
+    ];
+    for (what, place) in excluded {
+        if let Some(place) = place {
+            return Err(At(place, Reason::Excludes { what, of: name.get_ref().clone(), with }));
+        }
+    }
+    Ok(())
+}
+
+/// The numbers of a class and a release, with the budget and the period; `None` without any of them.
+fn class_of(
+    name: &Spanned<String>,
+    class: Option<Class>,
+    release: u32,
+    budget: Option<u64>,
+    period: Option<u64>,
+) -> Result<Option<(u32, u32, u64, u64)>, Fail> {
+    let needs = |what, needs| At(name.span(), Reason::Needs { what, of: name.get_ref().clone(), needs });
+    Ok(Some(match (class, budget, period) {
+        (None, None, _) => return Ok(None),
+        (None, Some(_), _) => return Err(needs("budget", "a period")),
+        (Some(Class::RealTime | Class::Service), _, None) => return Err(needs("class", "a period")),
+        (Some(_), None, Some(_)) => return Err(needs("period", "a budget")),
+        (Some(Class::RealTime), Some(budget), Some(period)) => (class::REAL_TIME, release, budget, period),
+        (Some(Class::Service), Some(budget), Some(period)) => (class::SERVICE, release::NONE, budget, period),
+        (Some(Class::Background), None, None) => (class::BACKGROUND, release::NONE, UNLIMITED, UNLIMITED_PERIOD),
+        (Some(Class::Background), Some(budget), Some(period)) => (class::BACKGROUND, release::NONE, budget, period),
+        (Some(Class::Background), Some(_), None) => return Err(needs("budget", "a period")),
+    }))
+}
+
+/// The reservation of a task, if it has a class or a period.
 fn reservation(
     index: usize,
     cluster: usize,
@@ -119,63 +180,23 @@ fn reservation(
     task: &schema::Task,
 ) -> Result<Option<image::Reservation>, Fail> {
     let of = || name.get_ref().clone();
-    let positive = |time: &Option<Spanned<crate::Time>>, what| match time {
-        Some(time) if time.get_ref().0 == 0 => Err(At(time.span(), Reason::Zero { what, of: of() })),
-        None => Ok(None),
-        time => Ok(Some(span(what, time, name)?.0)),
-    };
-    let period = positive(&task.period, "period")?;
-    let deadline = positive(&task.deadline, "deadline")?;
-    let budget = positive(&task.budget, "budget")?;
+    let period = positive(&task.period, "period", name)?;
+    let deadline = positive(&task.deadline, "deadline", name)?;
+    let budget = positive(&task.budget, "budget", name)?;
     let class = match (&task.class, period) {
         (Some(class), _) => Some(*class.get_ref()),
         (None, Some(_)) => Some(Class::RealTime),
         (None, None) => None,
     };
     if class != Some(Class::RealTime) {
-        let with = match class {
-            None => "no period",
-            _ => "a class other than real-time",
-        };
-        let excluded = [
-            ("deadline", task.deadline.as_ref().map(Spanned::span)),
-            ("release", task.release.as_ref().map(Spanned::span)),
-            ("phase", task.phase.as_ref().map(Spanned::span)),
-            ("hard", task.hard.as_ref().map(Spanned::span)),
-            ("wcet", task.wcet.as_ref().map(Spanned::span)),
-            ("priority", task.priority.as_ref().map(Spanned::span)),
-            ("overrun", task.overrun.as_ref().map(Spanned::span)),
-            ("budget_covers", task.budget_covers.as_ref().map(Spanned::span)),
-            ("backlog", task.backlog.as_ref().map(Spanned::span)),
-            ("suspends", task.suspends.as_ref().map(Spanned::span)),
-            ("early_release", task.early_release.as_ref().map(Spanned::span)),
-            ("early", task.early.as_ref().map(Spanned::span)),
-        ];
-        for (what, place) in excluded {
-            if let Some(place) = place {
-                return Err(At(place, Reason::Excludes { what, of: of(), with }));
-            }
-        }
+        has_no_key_of_jobs(name, task, class)?;
     }
-    let needs = |what, needs| At(name.span(), Reason::Needs { what, of: of(), needs });
-    let (class, release, budget, period) = match (class, budget, period) {
-        (None, None, _) => return Ok(None),
-        (None, Some(_), _) => return Err(needs("budget", "a period")),
-        (Some(Class::RealTime), _, None) => return Err(needs("class", "a period")),
-        (Some(Class::Service), _, None) => return Err(needs("class", "a period")),
-        (Some(Class::RealTime | Class::Service), None, Some(_)) => return Err(needs("period", "a budget")),
-        (Some(Class::RealTime), Some(budget), Some(period)) => {
-            let release = match task.release.as_ref().map(Spanned::get_ref) {
-                None | Some(Release::Periodic) => release::PERIODIC,
-                Some(Release::Sporadic) => release::SPORADIC,
-            };
-            (class::REAL_TIME, release, budget, period)
-        }
-        (Some(Class::Service), Some(budget), Some(period)) => (class::SERVICE, release::NONE, budget, period),
-        (Some(Class::Background), None, None) => (class::BACKGROUND, release::NONE, UNLIMITED, UNLIMITED_PERIOD),
-        (Some(Class::Background), Some(budget), Some(period)) => (class::BACKGROUND, release::NONE, budget, period),
-        (Some(Class::Background), Some(_), None) => return Err(needs("budget", "a period")),
-        (Some(Class::Background), None, Some(_)) => return Err(needs("period", "a budget")),
+    let release = match task.release.as_ref().map(Spanned::get_ref) {
+        None | Some(Release::Periodic) => release::PERIODIC,
+        Some(Release::Sporadic) => release::SPORADIC,
+    };
+    let Some((class, release, budget, period)) = class_of(name, class, release, budget, period)? else {
+        return Ok(None);
     };
     let deadline = deadline.unwrap_or(period);
     if budget != UNLIMITED {
@@ -187,7 +208,7 @@ fn reservation(
             }
         }
     }
-    let execution = positive(&task.wcet, "wcet")?.unwrap_or(budget);
+    let execution = positive(&task.wcet, "wcet", name)?.unwrap_or(budget);
     if let Some(place) = task.wcet.as_ref().filter(|_| execution > budget) {
         let reason = Reason::ExecutionExceeds { task: of(), execution: Time(execution), budget: Time(budget) };
         return Err(At(place.span(), reason));

@@ -122,6 +122,10 @@ server = "server"
     );
     let orders = (r#""send s 0ns", "release m""#, r#""release m", "send s 0ns""#);
     breaks(&sends, orders, "a", (Origin::Counted, "`b` sends to `s` while it holds engine `m`"));
+}
+
+#[test]
+fn waiting_inside_a_hold_for_events_and_other_locks_is_counted_nowhere() {
     let waits = mutex(
         r#"
 script = ["acquire m", "wait n", "release m"]

@@ -148,6 +148,54 @@ fn check_end(mut group: Tested) {
     assert!(group.requests().is_empty(), "a lost request");
 }
 
+/// Checks that an operation reports exactly the requests that it has changed.
+fn check_report(
+    group: &Tested,
+    change: Change,
+    before: &(Tested, List<u16>),
+    queues: &Queues,
+) -> Result<(), TestCaseError> {
+    let new: List<u16> = queues.holders.iter().copied().filter(|user| !before.1.contains(user)).collect();
+    let mut granted: List<u16> = group.granted(change).collect();
+    granted.sort_unstable();
+    prop_assert_eq!(change.grants(), !new.is_empty());
+    prop_assert_eq!(granted, new);
+    let mut others = group.moved(change).filter(|user| group.granted(change).all(|other| other != *user));
+    prop_assert_eq!(change.moves_waiters(), others.next().is_some());
+    for lock in 0..LOCKS {
+        let is_wanted = queues.draining[lock] || !queues.queues[lock].is_empty();
+        prop_assert_eq!(group.is_wanted(lock as u8), is_wanted);
+    }
+    let draining: List<u8> = (0..LOCKS as u8).filter(|lock| queues.draining[usize::from(*lock)]).collect();
+    prop_assert_eq!(group.draining().iter().collect::<List<_>>(), draining);
+    for request in group.requests() {
+        let was = before.0.request_of(request.user).map(|request| request.waits);
+        prop_assert_eq!(group.moved(change).any(|user| user == request.user), was != Some(request.waits));
+    }
+    Ok(())
+}
+
+/// Checks that each waiter lends to the one holder for which it waits, and that this holder has the highest of the keys lent to it.
+fn check_loans(group: &Tested, threads: &Threads, queues: &Queues) -> Result<(), TestCaseError> {
+    for request in group.requests() {
+        if let Waits::For(holder) = request.waits {
+            prop_assert!(queues.waits_for(request.user, holder));
+        }
+        let lent = group.requests().iter().filter(|other| other.waits == Waits::For(request.user));
+        let all = lent.map(|other| other.user).chain([request.user]);
+        prop_assert_eq!(threads.key_of(request.user), all.map(|user| queues.keys[usize::from(user)]).min());
+        // The waiters for the locks of a holder decide whether it should go on.
+        let rivals = queues.queues.iter().filter(|queue| queue.first() == Some(&request.user));
+        let mut rivals = rivals.flat_map(|queue| queue.iter().skip(1));
+        let own = queues.keys[usize::from(request.user)];
+        if request.waits == Waits::Not {
+            let expected = rivals.any(|user| !queues.by_priority || queues.keys[usize::from(*user)] < own);
+            prop_assert_eq!(group.should_yield(request.user), expected);
+        }
+    }
+    Ok(())
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(100_000))]
 
@@ -229,45 +277,12 @@ proptest! {
             };
             prop_assert_eq!(holders(&group), &queues.holders[..]);
             check(&group);
-            // The operation reports exactly the requests that changed.
-            let new: List<u16> = queues.holders.iter().copied().filter(|user| !before.1.contains(user)).collect();
-            let mut granted: List<u16> = group.granted(change).collect();
-            granted.sort_unstable();
-            prop_assert_eq!(change.grants(), !new.is_empty());
-            prop_assert_eq!(granted, new);
-            let mut others = group.moved(change).filter(|user| group.granted(change).all(|other| other != *user));
-            prop_assert_eq!(change.moves_waiters(), others.next().is_some());
-            for lock in 0..LOCKS {
-                let is_wanted = queues.draining[lock] || !queues.queues[lock].is_empty();
-                prop_assert_eq!(group.is_wanted(lock as u8), is_wanted);
-            }
-            let draining: List<u8> = (0..LOCKS as u8).filter(|lock| queues.draining[usize::from(*lock)]).collect();
-            prop_assert_eq!(group.draining().iter().collect::<List<_>>(), draining);
-            for request in group.requests() {
-                let was = before.0.request_of(request.user).map(|request| request.waits);
-                prop_assert_eq!(group.moved(change).any(|user| user == request.user), was != Some(request.waits));
-            }
-            // Each waiter lends to the one holder for which it waits; that holder has the highest of the keys lent to it.
+            check_report(&group, change, &before, &queues)?;
             threads.follow(&group.moved(change).collect::<List<_>>(), |user| match group.request_of(user)?.waits {
                 Waits::For(holder) => Some(holder),
                 _ => None,
             });
-            for request in group.requests() {
-                if let Waits::For(holder) = request.waits {
-                    prop_assert!(queues.waits_for(request.user, holder));
-                }
-                let lent = group.requests().iter().filter(|other| other.waits == Waits::For(request.user));
-                let all = lent.map(|other| other.user).chain([request.user]);
-                prop_assert_eq!(threads.key_of(request.user), all.map(|user| queues.keys[usize::from(user)]).min());
-                // The waiters for the locks of a holder decide whether it should go on.
-                let rivals = queues.queues.iter().filter(|queue| queue.first() == Some(&request.user));
-                let mut rivals = rivals.flat_map(|queue| queue.iter().skip(1));
-                let own = queues.keys[usize::from(request.user)];
-                if request.waits == Waits::Not {
-                    let expected = rivals.any(|user| !by_priority || queues.keys[usize::from(*user)] < own);
-                    prop_assert_eq!(group.should_yield(request.user), expected);
-                }
-            }
+            check_loans(&group, &threads, &queues)?;
         }
         check_end(group);
     }

@@ -34,7 +34,7 @@ use fusee_sched::time::Nanoseconds;
 use fusee_simulator::system;
 use fusee_simulator::workload::Source;
 use fusee_simulator::{Checks, First, Options, Overheads, Program};
-use fusee_views::metrics::Metrics;
+use fusee_views::metrics::{Metrics, TaskMetrics};
 use toml::Table;
 
 use crate::blocking::calls;
@@ -714,21 +714,7 @@ fn run(manifest: &Manifest, (seed, number): (u64, u64), kernel: Which) -> Result
     };
     let report = match system::simulate_observed(manifest, &options, limit, &mut observe) {
         Ok(report) => report,
-        Err(error) => {
-            let fault = match &error {
-                // No task of a campaign runs a program of the host.
-                system::Error::Manifest(_) | system::Error::Program { .. } | system::Error::Unsuited { .. } => {
-                    return Err(error.to_string());
-                }
-                // Where calls cost nothing, what is refused at once may be asked again for ever.
-                system::Error::Stuck { .. } => return Ok(Outcome { is_stuck: true, ..Outcome::default() }),
-                system::Error::Simulation(error) => {
-                    Fault::Kernel(format!("{error:?}").chars().filter(|letter| !letter.is_ascii_digit()).collect())
-                }
-            };
-            let wrong = Some((fault, format!("{error} ({habits})")));
-            return Ok(Outcome { wrong, attackers, ..Outcome::default() });
-        }
+        Err(error) => return failed(&error, &habits).map(|outcome| Outcome { attackers, ..outcome }),
     };
     let is_warned = !system.warnings.is_empty();
     let mut outcome = Outcome { traps: report.traps, attackers, is_warned, ..Outcome::default() };
@@ -736,39 +722,12 @@ fn run(manifest: &Manifest, (seed, number): (u64, u64), kernel: Which) -> Result
     for (index, task) in metrics.tasks.iter().enumerate() {
         let Some(reservation) = system.tasks[index].reservation.filter(|_| proved[index]) else { continue };
         let one = &system.reservations[reservation];
-        let is_sporadic = one.release == release::SPORADIC;
-        let uses =
-            |kinds: u32| system.handles.iter().any(|handle| handle.task as usize == index && handle.kind == kinds);
-        let what = match () {
-            () if uses(kind::ENGINE) || uses(kind::POOL) => Kind::Locks,
-            () if uses(kind::ENDPOINT) => Kind::Calls,
-            () if system.suspends[index].0 > 0 => Kind::Sleeps,
-            () if is_sporadic => Kind::Sporadic,
-            () => Kind::Periodic,
-        };
+        let what = kind_of(system, index, one);
         let policy = PolicyName::from_number(system.clusters[one.cluster as usize].1.policy).unwrap_or_default();
         *outcome.proved.entry((policy.name(), what)).or_default() += 1;
         outcome.jobs += task.jobs();
-        // Jobs whose deadlines have passed are over.
-        let since = report.ended_at.checked_sub(system.start + one.phase + one.deadline);
-        let due = since.map_or(0, |since| since.div_ceil(one.period));
-        // Others begin this one, or nobody does.
-        let due = if system.tasks[index].supervision.is_dormant { 0 } else { due };
         let latest = task.max_lateness().unwrap_or(i64::MIN);
-        let name = || task.name.clone();
-        let wrong = if latest > 0 {
-            Some((Fault::Late(name()), format!("a job is {latest} ns late")))
-        } else if !is_sporadic && task.jobs() < due {
-            let words = format!("{} of {due} jobs are complete, and {} were skipped", task.jobs(), task.skipped);
-            Some((Fault::Missing(name()), words))
-        } else if let Some(begun) = watch.overdue(index, report.ended_at, one.deadline + early(one)) {
-            let words = format!("the job that began at {begun} ns is not complete at {} ns", report.ended_at);
-            Some((Fault::Endless(name()), words))
-        } else if watch.dead[index] {
-            Some((Fault::Dead(name()), "it is dead".to_owned()))
-        } else {
-            None
-        };
+        let wrong = fault_of(system, (index, one), task, &watch, report.ended_at);
         if let Some((fault, wrong)) = wrong {
             let text = format!(
                 "hard task {}, {} {what:?}, deadline {} ns: {wrong} ({habits})",
@@ -785,6 +744,63 @@ fn run(manifest: &Manifest, (seed, number): (u64, u64), kernel: Which) -> Result
         }
     }
     Ok(outcome)
+}
+
+/// The outcome of a simulation that did not come to its end; an error is one of the campaign itself.
+fn failed(error: &system::Error, habits: &str) -> Result<Outcome, String> {
+    let fault = match error {
+        // No task of a campaign runs a program of the host.
+        system::Error::Manifest(_) | system::Error::Program { .. } | system::Error::Unsuited { .. } => {
+            return Err(error.to_string());
+        }
+        // Where calls cost nothing, what is refused at once may be asked again for ever.
+        system::Error::Stuck { .. } => return Ok(Outcome { is_stuck: true, ..Outcome::default() }),
+        system::Error::Simulation(error) => {
+            Fault::Kernel(format!("{error:?}").chars().filter(|letter| !letter.is_ascii_digit()).collect())
+        }
+    };
+    Ok(Outcome { wrong: Some((fault, format!("{error} ({habits})"))), ..Outcome::default() })
+}
+
+/// The sort of a proved task, by the means it uses.
+fn kind_of(system: &Resolved, index: usize, one: &Reservation) -> Kind {
+    let uses = |kinds: u32| system.handles.iter().any(|handle| handle.task as usize == index && handle.kind == kinds);
+    match () {
+        () if uses(kind::ENGINE) || uses(kind::POOL) => Kind::Locks,
+        () if uses(kind::ENDPOINT) => Kind::Calls,
+        () if system.suspends[index].0 > 0 => Kind::Sleeps,
+        () if one.release == release::SPORADIC => Kind::Sporadic,
+        () => Kind::Periodic,
+    }
+}
+
+/// The first promise to a proved task that the run up to `ended_at` broke, in words.
+fn fault_of(
+    system: &Resolved,
+    (index, one): (usize, &Reservation),
+    task: &TaskMetrics,
+    watch: &Watch,
+    ended_at: u64,
+) -> Option<(Fault, String)> {
+    // Jobs whose deadlines have passed are over.
+    let since = ended_at.checked_sub(system.start + one.phase + one.deadline);
+    let due = since.map_or(0, |since| since.div_ceil(one.period));
+    // Others begin this one, or nobody does.
+    let due = if system.tasks[index].supervision.is_dormant { 0 } else { due };
+    let latest = task.max_lateness().unwrap_or(i64::MIN);
+    let name = || task.name.clone();
+    if latest > 0 {
+        return Some((Fault::Late(name()), format!("a job is {latest} ns late")));
+    }
+    if one.release != release::SPORADIC && task.jobs() < due {
+        let words = format!("{} of {due} jobs are complete, and {} were skipped", task.jobs(), task.skipped);
+        return Some((Fault::Missing(name()), words));
+    }
+    if let Some(begun) = watch.overdue(index, ended_at, one.deadline + early(one)) {
+        let words = format!("the job that began at {begun} ns is not complete at {ended_at} ns");
+        return Some((Fault::Endless(name()), words));
+    }
+    watch.dead[index].then(|| (Fault::Dead(name()), "it is dead".to_owned()))
 }
 
 /// How long before its release a job may begin, at most.

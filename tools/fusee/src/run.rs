@@ -103,6 +103,37 @@ fn expects_more(expected: &Expectations) -> bool {
         || expected.repeatable
 }
 
+/// Prints the tables that options ask for; returns what is wrong in them.
+fn say_what_was_asked_for(
+    run: &RunArguments,
+    image: &system::Image,
+    outcome: &system::Run,
+    say: &dyn Fn(&str),
+) -> Result<Vec<Problem>> {
+    let mut problems = Vec::new();
+    if let (true, Ok(trace)) = (run.responses, &outcome.trace) {
+        say(&report::response_table(&Metrics::of(trace, &image.manifest.system)));
+    }
+    if let Ok(trace) = &outcome.trace {
+        let latencies = Latencies::of(trace, &image.manifest.system);
+        report::graph_table(&image.manifest.system, &latencies).into_iter().for_each(|table| say(&table));
+    }
+    if let (true, Ok(trace)) = (run.observed, &outcome.trace) {
+        say(&observed::table(&answers::observed(trace, &image.manifest.system)).to_string());
+    }
+    if run.observed && image.profile == Profile::Det {
+        let kernels = kernels::of(&image.manifest.system, &outcome.outcome)?;
+        if !kernels.is_empty() {
+            say(&kernels::table(&kernels).to_string());
+        }
+        for text in kernels.iter().filter_map(kernels::KernelRan::problem) {
+            eprintln!("{} {text}", report::red("error:"));
+            problems.push(Problem { cause: Cause::Result, text });
+        }
+    }
+    Ok(problems)
+}
+
 /// Builds a system, runs it in QEMU, and prints what each task got; `false` if something is wrong.
 pub fn run(run: &RunArguments, install: bool) -> Result<bool> {
     let workspace = Workspace { kernel: Kernel::Asked, ..Workspace::here(install)? };
@@ -158,26 +189,7 @@ pub fn run(run: &RunArguments, install: bool) -> Result<bool> {
     folder.keep(outcome.trace.as_ref().map_or(0, |trace| trace.records.len()))?;
     let say = |text: &str| if run.json { eprintln!("{text}") } else { words::say(text) };
     let mut problems = system::print_outcome(&image, &outcome, &say);
-    if let (true, Ok(trace)) = (run.responses, &outcome.trace) {
-        say(&report::response_table(&Metrics::of(trace, &image.manifest.system)));
-    }
-    if let Ok(trace) = &outcome.trace {
-        let latencies = Latencies::of(trace, &image.manifest.system);
-        report::graph_table(&image.manifest.system, &latencies).into_iter().for_each(|table| say(&table));
-    }
-    if let (true, Ok(trace)) = (run.observed, &outcome.trace) {
-        say(&observed::table(&answers::observed(trace, &image.manifest.system)).to_string());
-    }
-    if run.observed && image.profile == Profile::Det {
-        let kernels = kernels::of(&image.manifest.system, &outcome.outcome)?;
-        if !kernels.is_empty() {
-            say(&kernels::table(&kernels).to_string());
-        }
-        for text in kernels.iter().filter_map(kernels::KernelRan::problem) {
-            eprintln!("{} {text}", report::red("error:"));
-            problems.push(Problem { cause: Cause::Result, text });
-        }
-    }
+    problems.extend(say_what_was_asked_for(run, &image, &outcome, &say)?);
     if run.measure {
         let kernels = kernels::of(&image.manifest.system, &outcome.outcome)?;
         kernels::keep(&image.manifest, &workspace.project.root, &kernels)?.iter().for_each(|line| say(line));

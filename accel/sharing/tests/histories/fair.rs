@@ -192,7 +192,20 @@ impl FairOracle {
 
     fn settle(&mut self, interval: &Interval) {
         let now = self.log.last();
-        // 1. The use of every member.
+        for (member, used) in self.uses(interval) {
+            *self.used.entry(member).or_insert(0) += used;
+            self.charge(member, used);
+        }
+        let setters = if self.estimator == Estimator::SampledSize { &interval.active } else { &interval.backlogged };
+        self.move_system_times(interval, setters);
+        let length = self.deny(interval, setters);
+        self.threshold = length;
+        self.began = Some(self.log.steps.len() - 1);
+        self.phase = Phase::FreeRun { until: now + length, idle_since: now };
+    }
+
+    /// Step 1: the use of every member.
+    fn uses(&mut self, interval: &Interval) -> BTreeMap<usize, u64> {
         let size = |member: &usize| match self.means.get(member) {
             Some(&mean) => mean.max(1),
             None => (interval.time / interval.completed[member].max(1)).max(1),
@@ -233,30 +246,33 @@ impl FairOracle {
                 }
             }
         }
-        // 2. Charge it along the path.
-        let fixed = self.forest.shares == Shares::Static;
-        for (member, used) in uses {
-            *self.used.entry(member).or_insert(0) += used;
-            let path = self.forest.path(member);
-            if fixed {
-                let mut charge = u128::from(used) * PARTS;
-                for (place, name) in path.iter().enumerate() {
-                    if place + 1 < path.len() {
-                        let parent = self.forest.parent[name];
-                        let siblings = self.forest.parent.iter().filter(|(_, other)| **other == parent);
-                        charge *= siblings.map(|(name, _)| self.forest.weight[name]).sum::<u128>();
-                    }
-                    charge /= self.forest.weight[name];
+        uses
+    }
+
+    /// Step 2: charges a use along the path of its member.
+    fn charge(&mut self, member: usize, used: u64) {
+        let path = self.forest.path(member);
+        if self.forest.shares == Shares::Static {
+            let mut charge = u128::from(used) * PARTS;
+            for (place, name) in path.iter().enumerate() {
+                if place + 1 < path.len() {
+                    let parent = self.forest.parent[name];
+                    let siblings = self.forest.parent.iter().filter(|(_, other)| **other == parent);
+                    charge *= siblings.map(|(name, _)| self.forest.weight[name]).sum::<u128>();
                 }
-                *self.virtual_time.get_mut(&leaf(member)).unwrap() += charge;
-            } else {
-                for name in path {
-                    *self.virtual_time.get_mut(&name).unwrap() += u128::from(used) * PARTS / self.forest.weight[&name];
-                }
+                charge /= self.forest.weight[name];
+            }
+            *self.virtual_time.get_mut(&leaf(member)).unwrap() += charge;
+        } else {
+            for name in path {
+                *self.virtual_time.get_mut(&name).unwrap() += u128::from(used) * PARTS / self.forest.weight[&name];
             }
         }
-        // 3. Move the system time of each group, and lift members that are behind it.
-        let setters = if self.estimator == Estimator::SampledSize { &interval.active } else { &interval.backlogged };
+    }
+
+    /// Step 3: moves the system time of each group, and lifts members that are behind it.
+    fn move_system_times(&mut self, interval: &Interval, setters: &BTreeSet<usize>) {
+        let fixed = self.forest.shares == Shares::Static;
         let family = |group: Name| -> Vec<Name> {
             match fixed {
                 true if group == 0 => self.log.joined.iter().map(|&member| leaf(member)).collect(),
@@ -289,7 +305,10 @@ impl FairOracle {
                 self.virtual_time.insert(child, lifted);
             }
         }
-        // 4. Deny members that are too far ahead.
+    }
+
+    /// Step 4: denies members that are too far ahead; the length of the next free run.
+    fn deny(&mut self, interval: &Interval, setters: &BTreeSet<usize>) -> u64 {
         let length = self.sample_length(&interval.active)
             * interval.active.len().max(1) as u64
             * u64::from(self.parameters.free_run);
@@ -303,9 +322,7 @@ impl FairOracle {
                 assert!(lead <= most, "a lead of {lead} in an interval of {}", interval.time);
             }
         }
-        self.threshold = length;
-        self.began = Some(self.log.steps.len() - 1);
-        self.phase = Phase::FreeRun { until: now + length, idle_since: now };
+        length
     }
 
     fn flat(&self) -> bool {

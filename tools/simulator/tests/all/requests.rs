@@ -248,61 +248,9 @@ impl System {
             line(format_args!("[clusters.b]\ncpus = {:?}", (first..cpus).collect::<Vec<_>>()));
         }
         for (index, task) in self.tasks.iter().enumerate() {
-            let cluster = if task.second_cluster && self.has_two_clusters() { "b" } else { "a" };
-            line(format_args!("[tasks.t{index}]\nscript = [\"burn 1us\"]\ncluster = \"{cluster}\""));
-            let period = task.period * 1_000;
-            // Advice makes paths long.
-            let (budget, deadline) = ((period * task.budget / 20).max(120), (period * task.deadline / 10).max(120));
-            match task.class {
-                Class::Periodic => {
-                    line(format_args!("period = \"{period}us\"\nbudget = \"{budget}us\"\ndeadline = \"{deadline}us\""));
-                    let (covers, overrun) = (if task.covers_engines() { "cpu+engines" } else { "cpu" }, task.overrun.1);
-                    let overrun = ["throttle", "signal", "early-release"][overrun];
-                    line(format_args!(
-                        "budget_covers = \"{covers}\"\noverrun = \"{overrun}\"\nphase = \"{}ms\"",
-                        task.phase
-                    ));
-                }
-                Class::Background => line(format_args!("class = \"background\"")),
-                Class::Passive => {}
-            }
-            if !self.agains.is_empty() {
-                line(format_args!("restart = \"always\""));
-            }
-            line(format_args!("[tasks.t{index}.handles]"));
-            let mut used = Vec::new();
-            for server in 0..2 {
-                let receive = if self.servers[server] == index { " receive" } else { "" };
-                line(format_args!("s{server} = \"endpoint s{server}: call send{receive}\""));
-            }
-            line(format_args!("n0 = \"notification n0: signal wait\"\nn1 = \"notification n1: signal wait\""));
-            // Engines are used from one cluster: the manifest refuses anything else.
-            if cluster == "a" {
-                line(format_args!("e0 = \"engine e0: acquire\"\ne1 = \"engine e1: acquire\""));
-                // Tokens are for those with a budget,
-                if !matches!(task.class, Class::Passive) {
-                    line(format_args!("p0 = \"pool p0: acquire\""));
-                    used.push("p0");
-                }
-                if !self.crossing && !matches!(task.class, Class::Passive) {
-                    line(format_args!("p1 = \"pool p1: acquire\""));
-                    used.push("p1");
-                }
-            }
-            // and across clusters for jobs.
-            if self.crossing && matches!(task.class, Class::Periodic) {
-                line(format_args!("p1 = \"pool p1: acquire\""));
-                used.push("p1");
-            }
-            line(format_args!("sporadic = \"task sporadic: release_job credit\"\npage = \"region page: read map\""));
-            if !self.stops.is_empty() {
-                line(format_args!("victim = \"task t{}: stop\"", (index + 1) % self.tasks.len()));
-            }
-            // Said, not kept.
-            for pool in used {
-                line(format_args!("[tasks.t{index}.uses.{pool}]\ncpu = \"{}us\"", 100 * (index + 1)));
-            }
+            self.write_task(&mut out, index, task);
         }
+        let mut line = |text: std::fmt::Arguments<'_>| writeln!(out, "{text}").expect("a string takes everything");
         if !self.stops.is_empty() {
             line(format_args!("[tasks.supervisor]\nscript = [\"burn 1us\"]\ncluster = \"a\"\nclass = \"service\""));
             line(format_args!("period = \"10ms\"\nbudget = \"1ms\"\n[tasks.supervisor.handles]"));
@@ -320,6 +268,80 @@ impl System {
                 line(format_args!("bound = \"t{bound}\""));
             }
         }
+        self.write_device(&mut out);
+        let mut line = |text: std::fmt::Arguments<'_>| writeln!(out, "{text}").expect("a string takes everything");
+        if self.watchdog.is_some() {
+            line(format_args!("[tasks.gpu.parameters]"));
+            for index in 0..self.tasks.len() {
+                line(format_args!("\"inject.t{index}\" = {}", self.wrong[index]));
+            }
+        }
+        let keys = "cluster = \"a\"\nperiod = \"1s\"\ndeadline = \"120us\"\nbudget = \"120us\"";
+        line(format_args!("{}", common::end(END, &format!("{keys}\nsuspends = \"{END}\""))));
+        out
+    }
+
+    fn write_task(&self, out: &mut String, index: usize, task: &Task) {
+        let mut line = |text: std::fmt::Arguments<'_>| writeln!(out, "{text}").expect("a string takes everything");
+        let cluster = if task.second_cluster && self.has_two_clusters() { "b" } else { "a" };
+        line(format_args!("[tasks.t{index}]\nscript = [\"burn 1us\"]\ncluster = \"{cluster}\""));
+        let period = task.period * 1_000;
+        // Advice makes paths long.
+        let (budget, deadline) = ((period * task.budget / 20).max(120), (period * task.deadline / 10).max(120));
+        match task.class {
+            Class::Periodic => {
+                line(format_args!("period = \"{period}us\"\nbudget = \"{budget}us\"\ndeadline = \"{deadline}us\""));
+                let (covers, overrun) = (if task.covers_engines() { "cpu+engines" } else { "cpu" }, task.overrun.1);
+                let overrun = ["throttle", "signal", "early-release"][overrun];
+                line(format_args!(
+                    "budget_covers = \"{covers}\"\noverrun = \"{overrun}\"\nphase = \"{}ms\"",
+                    task.phase
+                ));
+            }
+            Class::Background => line(format_args!("class = \"background\"")),
+            Class::Passive => {}
+        }
+        if !self.agains.is_empty() {
+            line(format_args!("restart = \"always\""));
+        }
+        line(format_args!("[tasks.t{index}.handles]"));
+        let mut used = Vec::new();
+        for server in 0..2 {
+            let receive = if self.servers[server] == index { " receive" } else { "" };
+            line(format_args!("s{server} = \"endpoint s{server}: call send{receive}\""));
+        }
+        line(format_args!("n0 = \"notification n0: signal wait\"\nn1 = \"notification n1: signal wait\""));
+        // Engines are used from one cluster: the manifest refuses anything else.
+        if cluster == "a" {
+            line(format_args!("e0 = \"engine e0: acquire\"\ne1 = \"engine e1: acquire\""));
+            // Tokens are for those with a budget,
+            if !matches!(task.class, Class::Passive) {
+                line(format_args!("p0 = \"pool p0: acquire\""));
+                used.push("p0");
+            }
+            if !self.crossing && !matches!(task.class, Class::Passive) {
+                line(format_args!("p1 = \"pool p1: acquire\""));
+                used.push("p1");
+            }
+        }
+        // and across clusters for jobs.
+        if self.crossing && matches!(task.class, Class::Periodic) {
+            line(format_args!("p1 = \"pool p1: acquire\""));
+            used.push("p1");
+        }
+        line(format_args!("sporadic = \"task sporadic: release_job credit\"\npage = \"region page: read map\""));
+        if !self.stops.is_empty() {
+            line(format_args!("victim = \"task t{}: stop\"", (index + 1) % self.tasks.len()));
+        }
+        // Said, not kept.
+        for pool in used {
+            line(format_args!("[tasks.t{index}.uses.{pool}]\ncpu = \"{}us\"", 100 * (index + 1)));
+        }
+    }
+
+    /// The device with its two engines, and its pools.
+    fn write_device(&self, out: &mut String) {
+        let mut line = |text: std::fmt::Arguments<'_>| writeln!(out, "{text}").expect("a string takes everything");
         let order = if self.cpus.is_multiple_of(2) { "priority" } else { "fifo" };
         let mut keys = format!("order = \"{order}\"\n");
         if self.grouped {
@@ -343,15 +365,6 @@ impl System {
             line(format_args!("[pools.p{pool}]\ncluster = \"a\"\nreplicas = {replicas}\nlimit = {limit}\n{keys}"));
         }
         line(format_args!("{REST}{}", device.text()));
-        if self.watchdog.is_some() {
-            line(format_args!("[tasks.gpu.parameters]"));
-            for index in 0..self.tasks.len() {
-                line(format_args!("\"inject.t{index}\" = {}", self.wrong[index]));
-            }
-        }
-        let keys = "cluster = \"a\"\nperiod = \"1s\"\ndeadline = \"120us\"\nbudget = \"120us\"";
-        line(format_args!("{}", common::end(END, &format!("{keys}\nsuspends = \"{END}\""))));
-        out
     }
 
     fn programs(&self, manifest: &Manifest) -> Vec<(usize, Program)> {

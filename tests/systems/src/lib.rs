@@ -21,7 +21,7 @@
 //! kernels        times of GPU kernels
 //! messages       messages of tasks, and pictures of traces
 //! outputs        standard outputs that take nothing
-//! own_project, own_kernels   projects outside the repository
+//! own_project, own_kernels, own_skeletons   projects outside the repository
 //! refusal        images that no tool of ours would make
 //! screens        pictures of a screen
 //! files          files of a disk
@@ -74,6 +74,7 @@ pub mod outputs;
 pub mod own_kernels;
 pub mod own_programs;
 pub mod own_project;
+pub mod own_skeletons;
 pub mod readme;
 pub mod refusal;
 pub mod resolution;

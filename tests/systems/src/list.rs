@@ -18,8 +18,8 @@ use crate::context::{Context, Group};
 use crate::target::run_case;
 use crate::{
     arrows, boards, boot, browser, cards, combinations, configurations, conformance, demo, docs, dump, endings, errata,
-    gdb, hosted, hosts, house, isolation, kernels, messages, outputs, own_kernels, own_programs, own_project, readme,
-    refusal, resolution, runs, schemas, stream, structure, target, times, turns, vision,
+    gdb, hosted, hosts, house, isolation, kernels, messages, outputs, own_kernels, own_programs, own_project,
+    own_skeletons, readme, refusal, resolution, runs, schemas, stream, structure, target, times, turns, vision,
 };
 
 /// The choice of the checks that are listed.
@@ -481,6 +481,7 @@ fn own(context: &Arc<Context>, cases: &mut Vec<Case>) -> Result<()> {
         (own_project::CHECK, own_project::check as fn(&fusee_host::project::Project) -> Result<Vec<String>>),
         (own_kernels::CHECK, own_kernels::check),
         (own_programs::CHECK, own_programs::check),
+        (own_skeletons::CHECK, own_skeletons::check),
     ] {
         let context = Arc::clone(context);
         cases.push(Case::of(format!("own::{name}"), Kind::Page, move || check(context.fusee())));

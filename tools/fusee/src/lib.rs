@@ -7,6 +7,7 @@
 //! trace      `cargo xtask trace`: views of the last run
 //! explain    `trace explain`: why a job was late
 //! new        `cargo xtask new`
+//! skeleton   what `new --with` adds to the template
 //! stream     the trace that a task sends over a serial line
 //! analyze    `cargo xtask analyze`
 //! suggest    `analyze --suggest`
@@ -30,6 +31,7 @@ pub mod passed;
 #[cfg(test)]
 mod published;
 pub mod run;
+pub mod skeleton;
 pub mod stream;
 pub mod suggest;
 pub mod task_set;

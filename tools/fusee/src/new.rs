@@ -1,7 +1,7 @@
 //! `cargo xtask new`: makes a project outside this repository.
 //!
 //! What it makes is a copy of `tools/fusee/template`, which is such a project itself: it can be read, built and run where it
-//! is. Only its name, and the places of what it uses of this repository, are replaced.
+//! is. Only its name, and the places of what it uses of this repository, are replaced. Skeletons (`skeleton`) are added to the copy.
 //!
 //! Not here: how a project's programs are found and built (`project`, `build`).
 
@@ -15,6 +15,8 @@ use clap::Args;
 use fusee_host::project::{MANIFEST, Project};
 use fusee_host::words;
 
+use crate::skeleton::{self, Skeleton};
+
 /// The files of a project, as they are in the template's folder.
 const TEMPLATE: [(&str, &str); 8] = [
     ("Cargo.toml", include_str!("../template/Cargo.toml")),
@@ -27,9 +29,8 @@ const TEMPLATE: [(&str, &str); 8] = [
     ("src/bin/beat.rs", include_str!("../template/src/bin/beat.rs")),
 ];
 /// The template's own name.
-const NAME: &str = "my-system";
-/// Where the template finds the crate that tasks are written against, the tool, and the repository.
-const CRATE: &str = r#"{ path = "../../../userland/fusee" }"#;
+pub const NAME: &str = "my-system";
+/// Where the template finds the tool, and the repository.
 const ALIAS: &str = "\"run --manifest-path ../../../Cargo.toml --package fusee-tool --\"";
 const REPOSITORY: &str = "(../../..)";
 const PLACE: &str = "'../../..'";
@@ -53,6 +54,9 @@ pub struct NewArguments {
     /// Which commit, tag or branch of that.
     #[arg(long, requires = "git")]
     rev: Option<String>,
+    /// Add tasks that work, with a test: a server and its client, a driver, a GPU kernel and its client, or a graph. May be given several times.
+    #[arg(long, value_name = "SKELETON", value_delimiter = ',')]
+    with: Vec<Skeleton>,
 }
 
 /// Where others find the repository.
@@ -144,7 +148,8 @@ pub fn new(arguments: &NewArguments) -> Result<bool> {
         bail!(Refused::Name { name, why });
     }
     ensure_empty(&folder)?;
-    let files = files(&name, &fusee.root, arguments.git.as_deref(), arguments.rev.as_deref(), Origin::of(&fusee.root))?;
+    let source = Source { git: arguments.git.as_deref(), rev: arguments.rev.as_deref(), root: &fusee.root };
+    let files = files(&name, source, Origin::of(&fusee.root), &Skeleton::each_once(&arguments.with))?;
     for (file, text) in &files {
         let path = folder.join(file);
         let parent = path.parent().context("a file in a folder")?;
@@ -183,36 +188,62 @@ fn ensure_empty(folder: &Path) -> Result<()> {
     }
 }
 
-/// The files of a project of this name that uses the repository at `root`.
+/// The origin of the crates that a project depends on.
+#[derive(Clone, Copy)]
+struct Source<'a> {
+    /// The git repository to take them from, in the place of the folder `root`,
+    git: Option<&'a str>,
+    /// and which commit of it.
+    rev: Option<&'a str>,
+    /// The folder of this repository.
+    root: &'a Path,
+}
+
+impl Source<'_> {
+    /// The folder of the repository, if files of cargo can name it.
+    fn place(&self) -> Result<&str> {
+        let place = self.root.to_str().filter(|place| !place.contains(char::is_whitespace));
+        Ok(place.ok_or_else(|| Refused::Repository(self.root.to_owned()))?)
+    }
+
+    /// The beginning of a dependency on the crate in the folder `part` of the repository.
+    fn dependency(&self, part: &str) -> Result<String> {
+        let quoted = |text: &str| toml::Value::from(text).to_string();
+        Ok(match (self.git, self.rev) {
+            (Some(url), Some(rev)) => format!("{{ git = {}, rev = {}", quoted(url), quoted(rev)),
+            (Some(url), None) => format!("{{ git = {}", quoted(url)),
+            (None, _) => format!("{{ path = {}", quoted(&format!("{}/{part}", self.place()?))),
+        })
+    }
+}
+
+/// The files of a project of this name, with these skeletons.
 fn files(
     name: &str,
-    root: &Path,
-    git: Option<&str>,
-    rev: Option<&str>,
+    source: Source<'_>,
     origin: Origin,
+    skeletons: &[Skeleton],
 ) -> Result<Vec<(&'static str, String)>> {
-    let quoted = |text: &str| toml::Value::from(text).to_string();
-    let place = root.to_str().filter(|place| !place.contains(char::is_whitespace));
-    let place = place.ok_or_else(|| Refused::Repository(root.to_owned()))?;
-    let source = match (git, rev) {
-        (Some(url), Some(rev)) => format!("{{ git = {}, rev = {} }}", quoted(url), quoted(rev)),
-        (Some(url), None) => format!("{{ git = {} }}", quoted(url)),
-        (None, _) => format!("{{ path = {} }}", quoted(&format!("{place}/userland/fusee"))),
-    };
-    let alias = quoted(&format!("run --manifest-path {place}/Cargo.toml --package fusee-tool --"));
-    let url = git.map_or(origin.url, str::to_owned);
-    let rev = rev.map_or(if git.is_some() { "HEAD".to_owned() } else { origin.rev }, str::to_owned);
-    let replaced = [
-        (CRATE, source),
-        (ALIAS, alias),
-        (REPOSITORY, format!("({place})")),
-        (PLACE, format!("'{place}'")),
-        (URL, format!("FUSEE_URL: {}", serde_json::Value::from(url))),
-        (REV, format!("FUSEE_REV: {}", serde_json::Value::from(rev))),
-        (NAME, name.to_owned()),
+    let place = source.place()?;
+    let alias = toml::Value::from(format!("run --manifest-path {place}/Cargo.toml --package fusee-tool --"));
+    let url = source.git.map_or(origin.url, str::to_owned);
+    let rev = source.rev.map_or(if source.git.is_some() { "HEAD".to_owned() } else { origin.rev }, str::to_owned);
+    let mut replaced = vec![
+        (ALIAS.to_owned(), alias.to_string()),
+        (REPOSITORY.to_owned(), format!("({place})")),
+        (PLACE.to_owned(), format!("'{place}'")),
+        (URL.to_owned(), format!("FUSEE_URL: {}", serde_json::Value::from(url))),
+        (REV.to_owned(), format!("FUSEE_REV: {}", serde_json::Value::from(rev))),
+        (NAME.to_owned(), name.to_owned()),
     ];
+    for part in skeleton::CRATES {
+        let dependency = source.dependency(part)?;
+        replaced.extend(skeleton::TO_ROOT.map(|way| (format!("{{ path = \"{way}{part}\""), dependency.clone())));
+    }
     let file = |text: &str| replaced.iter().fold(text.to_owned(), |text, (from, to)| text.replace(from, to));
-    Ok(TEMPLATE.into_iter().map(|(path, text)| (path, file(text))).collect())
+    let template = TEMPLATE.into_iter().map(|(path, text)| (path, skeleton::extend(path, text, skeletons)));
+    let added = skeletons.iter().flat_map(|skeleton| skeleton.files()).map(|(path, text)| (*path, (*text).to_owned()));
+    Ok(template.chain(added).map(|(path, text)| (path, file(&text))).collect())
 }
 
 #[cfg(test)]
@@ -221,9 +252,51 @@ mod tests {
     use fusee_host::system;
     use fusee_manifest::Manifest;
 
+    /// A repository in a folder.
+    const LOCAL: &str = "/a/fusee";
+
+    fn made(root: &str, origin: Origin, skeletons: &[Skeleton]) -> Result<Vec<(&'static str, String)>> {
+        files("flight", Source { root: Path::new(root), git: None, rev: None }, origin, skeletons)
+    }
+
+    /// The system of each set of skeletons is admitted, and its test expects something of each of them.
+    #[test]
+    fn skeletons_can_be_combined_and_each_brings_its_test() {
+        for set in 0..1 << Skeleton::ALL.len() {
+            let skeletons: Vec<Skeleton> = Skeleton::ALL
+                .into_iter()
+                .enumerate()
+                .filter(|(at, _)| set >> at & 1 != 0)
+                .map(|(_, one)| one)
+                .collect();
+            let files = made(LOCAL, Origin::default(), &skeletons).unwrap();
+            let text = |name: &str| &files.iter().find(|(file, _)| *file == name).unwrap().1;
+            for (file, text) in &files {
+                assert!(!text.contains("../..") && !text.contains(NAME), "{file}: {text}");
+            }
+            let manifest = Manifest::parse(Path::new(MANIFEST), text(MANIFEST));
+            let manifest = manifest.unwrap_or_else(|error| panic!("{skeletons:?}: {error}"));
+            let expected = manifest.expectations.unwrap();
+            assert_eq!(expected.console.len(), skeletons.len(), "{skeletons:?}");
+            let cargo: toml::Table = text("Cargo.toml").parse().unwrap();
+            assert_eq!(cargo["workspace"].get("members").is_some(), skeletons.contains(&Skeleton::Gpu));
+            // Each program that the manifest names is there.
+            for task in &manifest.system.tasks {
+                let Some(program) = task.binary.strip_prefix("flight/") else { continue };
+                let path = format!("src/bin/{program}.rs");
+                assert!(files.iter().any(|(file, _)| *file == path), "{skeletons:?}: {path}");
+                assert!(text("README.md").contains(&path), "{skeletons:?}: {path} is not in README.md");
+            }
+        }
+        assert_eq!(
+            Skeleton::each_once(&[Skeleton::Graph, Skeleton::Gpu, Skeleton::Graph]),
+            [Skeleton::Gpu, Skeleton::Graph]
+        );
+    }
+
     #[test]
     fn a_project_has_its_name_and_finds_the_repository() {
-        let files = files("flight", Path::new("/a/fusee"), None, None, Origin::default()).unwrap();
+        let files = made(LOCAL, Origin::default(), &[]).unwrap();
         let text = |name: &str| files.iter().find(|(file, _)| *file == name).unwrap().1.clone();
         let cargo: toml::Table = text("Cargo.toml").parse().unwrap();
         assert_eq!(cargo["package"]["name"].as_str(), Some("flight"));
@@ -245,7 +318,7 @@ mod tests {
     #[test]
     fn a_server_takes_fusee_from_its_origin_to_the_place_that_the_project_names() {
         let origin = Origin { url: "https://example.org/fusee".into(), rev: "12e8d54".into() };
-        let files = files("flight", Path::new("/a/fusee"), None, None, origin).unwrap();
+        let files = made(LOCAL, origin, &[]).unwrap();
         for (file, variables) in [(".github/workflows/test.yml", "env"), (".gitlab-ci.yml", "variables")] {
             let text = &files.iter().find(|(name, _)| *name == file).unwrap().1;
             let read = yaml_rust2::YamlLoader::load_from_str(text).unwrap();
@@ -262,16 +335,18 @@ mod tests {
 
     #[test]
     fn a_repository_that_no_alias_can_name_is_refused() {
-        let error = files("flight", Path::new("/a b/fusee"), None, None, Origin::default()).unwrap_err();
+        let source = || Source { root: Path::new("/a b/fusee"), git: None, rev: None };
+        let error = files("flight", source(), Origin::default(), &[]).unwrap_err();
         assert_eq!(error.downcast::<Refused>().unwrap(), Refused::Repository("/a b/fusee".into()));
     }
 
     #[test]
     fn a_project_may_take_the_crate_from_git() {
         let dependency = |rev| {
-            let files = files("flight", Path::new("/fusee"), Some("https://example.org/\"f\""), rev, Origin::default())
-                .unwrap();
+            let source = || Source { root: Path::new("/fusee"), git: Some("https://example.org/\"f\""), rev };
+            let files = files("flight", source(), Origin::default(), &[Skeleton::Gpu]).unwrap();
             let cargo: toml::Table = files[0].1.parse().unwrap();
+            assert_eq!(cargo["dependencies"]["fusee"]["features"][0].as_str(), Some("gpu"));
             cargo["dependencies"]["fusee"].clone()
         };
         assert_eq!(dependency(None)["git"].as_str(), Some("https://example.org/\"f\""));

@@ -20,10 +20,11 @@ use crate::structure::files;
 pub const NAME: &str = "dependencies of crates point one way";
 
 /// Folders, the lowest first. A crate belongs to the longest of these that its path begins with.
-const ORDER: [&str; 29] = [
+const ORDER: [&str; 30] = [
     "sched",
     "locking",
     "sched/analysis",
+    "sched/arrangements",
     "kernel/abi",
     "accel/contract",
     "accel/compute",

@@ -7,7 +7,7 @@ use clap::{Parser, Subcommand};
 use fusee_host::report;
 use fusee_tool::command::Everywhere;
 
-use crate::{bench, campaign, contention, coverage, experiment, fuzz, hostile, profile, worst};
+use crate::{bench, campaign, contention, coverage, experiment, fuzz, hostile, profile, study, worst};
 
 /// Measure Fusee, and look for what breaks it.
 #[derive(Parser)]
@@ -29,6 +29,8 @@ enum Command {
     Worst(worst::WorstArguments),
     /// Runs one workload in several arrangements, and says whether what comes out has the shape it should.
     Experiment(experiment::ExperimentArguments),
+    /// Judges random task sets under 57 arrangements of CPUs and GPUs, and says which arrangement accepts most.
+    Study(study::StudyArguments),
     /// Simulates random systems in which all tasks that are not proved do anything, and counts deadlines of proved ones that are missed.
     Hostile(hostile::HostileArguments),
     /// Draws random systems in large numbers: `cargo xtask test` draws a part of them. An interrupted run goes on where it was.
@@ -91,6 +93,7 @@ fn dispatch(arguments: &Arguments) -> Result<bool> {
         Command::Profile(profile) => profile::profile(profile, install),
         Command::Worst(worst) => worst::worst(worst, install),
         Command::Experiment(arguments) => experiment::experiment(arguments, install),
+        Command::Study(arguments) => study::study(arguments),
         Command::Hostile(arguments) => hostile::hostile(arguments),
         Command::Campaign(arguments) => campaign::campaign(arguments),
         Command::Fuzz(arguments) => fuzz::fuzz(arguments, install),

@@ -20,6 +20,7 @@
 //! launches   random launches of GPU kernels, as a campaign
 //! hostile    `cargo xtask hostile`: whether proofs hold among tasks that do anything
 //! soundness  whether observed lateness stays within its bounds
+//! study      `cargo xtask study`: 57 arrangements of CPUs and GPUs, compared by random task sets
 //! ```
 //!
 //! Not here: building and running (`tools/host`), commands of users (`tools/fusee`), checks of this repository (`tests/systems`).
@@ -47,4 +48,5 @@ pub mod purposes;
 pub mod runs;
 pub mod sizes;
 pub mod soundness;
+pub mod study;
 pub mod worst;

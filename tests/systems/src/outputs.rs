@@ -27,7 +27,7 @@ hard = true
 "#;
 
 /// The arguments of each command; `SYSTEM` is the manifest, and `NEW` a folder that is not there.
-const COMMANDS: [&[&str]; 23] = [
+const COMMANDS: [&[&str]; 24] = [
     &["run", "--manifest", "SYSTEM", "--for", "60ms", "--observed"],
     &["run", "--manifest", "SYSTEM", "--for", "60ms", "--json"],
     &["dump"],
@@ -48,6 +48,7 @@ const COMMANDS: [&[&str]; 23] = [
     &["test", "--list"],
     &["experiment", "--list"],
     &["campaign", "--list"],
+    &["study", "--file", "NEW"],
     &["hostile", "--show"],
     &["hostile", "--systems", "1"],
     &["contention", "--compute", "0", "--cpus", "1"],

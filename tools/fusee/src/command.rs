@@ -86,6 +86,8 @@ enum Command {
     Worst(passed::Passed),
     /// Runs one workload in several arrangements, and says whether what comes out has the shape it should.
     Experiment(passed::Passed),
+    /// Judges random task sets under 57 arrangements of CPUs and GPUs, and says which arrangement accepts most.
+    Study(passed::Passed),
     /// Simulates random systems in which all tasks that are not proved do anything, and counts deadlines of proved ones that are missed.
     Hostile(passed::Passed),
     /// Draws random systems in large numbers: `cargo xtask test` draws a part of them. An interrupted run goes on where it was.
@@ -183,6 +185,7 @@ fn dispatch(arguments: &Arguments) -> Result<bool> {
         Command::Profile(passed) => research("profile", passed),
         Command::Worst(passed) => research("worst", passed),
         Command::Experiment(passed) => research("experiment", passed),
+        Command::Study(passed) => research("study", passed),
         Command::Hostile(passed) => research("hostile", passed),
         Command::Campaign(passed) => research("campaign", passed),
         Command::Fuzz(passed) => research("fuzz", passed),

@@ -1,0 +1,140 @@
+//! The points of a study, and the results at each.
+//!
+//! An *item* is a setting and the number of a set. Sets of one number are nested: a larger target adds tasks. An item draws the set of each target in turn and
+//! judges it with all costs under all arrangements, until a set was refused at two targets in a row. Its result is, for each costs and arrangement, the number
+//! of targets at which the set was accepted.
+//!
+//! # Invariants
+//!
+//! 1. The result of an item depends on seed, grid, costs and item only.
+//! 2. Items are in one order: each pass has one set of each setting, and a part of a pass has settings from everywhere. So any part of the results from
+//!    the beginning on is a coarse study.
+
+use fusee_arrangements::arrangement::Arrangement;
+use fusee_arrangements::draw::{Nominal, SETTINGS, Setting, draw};
+use fusee_arrangements::judge::{Method, judge};
+
+use super::costs::Named;
+
+/// The extent of a study.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Grid {
+    /// The name on the command line.
+    pub name: &'static str,
+    /// The distance of targets, in thousandths of a CPU; the last one is all CPUs.
+    pub step: u64,
+    /// Sets of each setting.
+    pub sets: u64,
+    /// Every so many settings.
+    pub every: usize,
+}
+
+/// The grids: a minute's fraction, an hour, days.
+pub const GRIDS: [Grid; 3] = [
+    Grid { name: "smoke", step: 1_500, sets: 1, every: 27 },
+    Grid { name: "coarse", step: 500, sets: 10, every: 1 },
+    Grid { name: "full", step: 250, sets: 500, every: 1 },
+];
+
+/// The largest target: 12 CPUs.
+const LARGEST: u64 = 12_000;
+/// Settings of a pass are this far apart; it has no divisor in common with [`SETTINGS`].
+const STRIDE: usize = 281;
+
+/// An item.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Item {
+    /// The number of the setting.
+    pub setting: usize,
+    /// The number of the set.
+    pub set: u64,
+}
+
+/// The results of an item: by costs and by arrangement the number of targets that were accepted; and the number of sets judged.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Found {
+    /// By costs and by arrangement.
+    pub accepted: Vec<Vec<u64>>,
+    /// Sets judged, each with one of the costs and under one arrangement.
+    pub tests: u64,
+}
+
+impl Grid {
+    /// The number of items.
+    pub fn items(&self) -> u64 {
+        SETTINGS.div_ceil(self.every) as u64 * self.sets
+    }
+
+    /// The item with this number.
+    pub fn item(&self, number: u64) -> Item {
+        let settings = SETTINGS.div_ceil(self.every) as u64;
+        let place = (number % settings) as usize;
+        Item {
+            setting: place * self.every * if self.every == 1 { STRIDE } else { 1 } % SETTINGS,
+            set: number / settings,
+        }
+    }
+
+    /// The targets, in thousandths of a CPU.
+    pub fn targets(&self) -> impl Iterator<Item = u64> + use<> {
+        (1..=LARGEST / self.step).map({
+            let step = self.step;
+            move |number| number * step
+        })
+    }
+}
+
+/// Refusals in a row after which larger targets are not tried.
+const REFUSALS: u32 = 2;
+
+/// Judges an item.
+pub fn judged(grid: &Grid, item: Item, costs: &[Named], nominal: &Nominal, seed: u64) -> Found {
+    let arrangements = Arrangement::all();
+    let mut found = Found { accepted: vec![vec![0; arrangements.len()]; costs.len()], tests: 0 };
+    let Some(setting) = Setting::of(item.setting) else { return found };
+    let mut refused = vec![vec![0; arrangements.len()]; costs.len()];
+    for target in grid.targets() {
+        let tasks = draw(&setting, target, nominal, seed, item.set);
+        let mut is_over = true;
+        for (set, Named { costs, .. }) in costs.iter().enumerate() {
+            for (number, arrangement) in arrangements.iter().enumerate() {
+                let refused = &mut refused[set][number];
+                if *refused >= REFUSALS {
+                    continue;
+                }
+                found.tests += 1;
+                match judge(&tasks, arrangement, costs, Method::Fine) {
+                    Ok(_) => {
+                        *refused = 0;
+                        found.accepted[set][number] += 1;
+                    }
+                    Err(_) => *refused += 1,
+                }
+                is_over &= *refused >= REFUSALS;
+            }
+        }
+        if is_over {
+            break;
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn a_pass_has_each_setting_once_and_its_parts_settings_from_everywhere() {
+        let coarse = GRIDS[1];
+        let pass: Vec<usize> = (0..SETTINGS as u64).map(|number| coarse.item(number).setting).collect();
+        assert_eq!(pass.iter().collect::<BTreeSet<_>>().len(), SETTINGS);
+        let part = pass[..24].iter().map(|setting| setting / 162).collect::<BTreeSet<_>>();
+        assert_eq!(part.len(), 3, "{part:?}");
+        assert_eq!(coarse.item(SETTINGS as u64), Item { setting: 0, set: 1 });
+        assert_eq!((coarse.items(), coarse.targets().last()), (4_860, Some(12_000)));
+        assert_eq!(GRIDS[0].items(), 18);
+    }
+}

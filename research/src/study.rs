@@ -33,7 +33,7 @@ use fusee_host::project::Project;
 use fusee_host::report;
 use fusee_host::table::Table;
 use fusee_manifest::Time;
-use fusee_tool::values::time;
+use fusee_tool::values;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use self::costs::Named;
@@ -52,7 +52,7 @@ pub struct StudyArguments {
     #[arg(long)]
     resume: bool,
     /// End after this time, such as 30m, with the results so far; `--resume` goes on.
-    #[arg(long, value_parser = time)]
+    #[arg(long, value_parser = budget)]
     budget: Option<Time>,
     /// Number of workers. [default: the CPUs of this host]
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=1_024))]
@@ -69,6 +69,17 @@ pub struct StudyArguments {
     /// Sets for each point of the curves of figure 4.16; zero: no curves.
     #[arg(long, default_value_t = 0)]
     figure: u64,
+}
+
+/// A time in minutes or hours, or in a unit of manifests.
+fn budget(text: &str) -> Result<Time, String> {
+    let (digits, seconds) = match (text.strip_suffix('m'), text.strip_suffix('h')) {
+        (Some(minutes), _) => (minutes, 60),
+        (_, Some(hours)) => (hours, 3_600),
+        _ => return values::time(text),
+    };
+    let number: u64 = digits.parse().map_err(|_| "a time with its unit, such as `30m` (s, m, h)".to_owned())?;
+    number.checked_mul(seconds * 1_000_000_000).map(Time).ok_or_else(|| "the time is too long".to_owned())
 }
 
 /// The folder of results, in the folder of builds.
@@ -305,4 +316,18 @@ fn smoke() -> Result<(String, Vec<String>)> {
         problems.push(format!("(C,P,inf) has rank {first}, (P,G,3) rank {last}"));
     }
     Ok((format!("study: {tests} sets judged, (C,P,inf) has rank {first} of 57"), problems))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_budget_is_in_minutes_or_hours_or_as_in_manifests() {
+        let nanoseconds = |text: &str| budget(text).map(|time| time.0);
+        assert_eq!(nanoseconds("30m"), Ok(1_800_000_000_000));
+        assert_eq!(nanoseconds("2h"), Ok(7_200_000_000_000));
+        assert_eq!(nanoseconds("90s"), Ok(90_000_000_000));
+        assert!(["m", "half an h", "9999999999h"].iter().all(|text| budget(text).is_err()));
+    }
 }

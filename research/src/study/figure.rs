@@ -65,7 +65,9 @@ impl Figure {
                     let time = |kernel: f64, cpu: f64, period: u64| (cpu + SPEED * kernel) / period as f64;
                     let effective: f64 = tasks
                         .iter()
-                        .map(|task| time(task.gpu.map_or(0.0, |gpu| gpu.kernel as f64), task.cpu as f64, task.period))
+                        .map(|task| {
+                            time(task.gpu.map_or(0.0, |gpu| gpu.kernel_time() as f64), task.cpu as f64, task.period)
+                        })
                         .sum();
                     let is_accepted = |one: &Arrangement| judge(&tasks, one, &costs.costs, Method::Fine).is_ok();
                     found.push((set, target, effective, all.iter().map(is_accepted).collect::<Vec<_>>()));

@@ -116,7 +116,7 @@ pub fn draw(setting: &Setting, target: u64, nominal: &Nominal, seed: u64, number
     let (mut tasks, mut sum) = (Vec::new(), 0u64);
     loop {
         let (task, copies) = source.task(setting, nominal);
-        let span = task.cpu + task.gpu.map_or(0, |gpu| gpu.kernel) + copies;
+        let span = task.cpu + task.gpu.map_or(0, |gpu| gpu.kernel_time()) + copies;
         sum = sum.saturating_add(share(span, task.period));
         if sum > most {
             return tasks;
@@ -156,7 +156,8 @@ impl Source {
         let kernel = execution * kernel / 1_000;
         let cpu = execution - kernel;
         let (input, output) = (setting.data / 2, setting.data / 2);
-        let gpu = Gpu { kernel, section: cpu / 20, input, output, state: setting.data * setting.state / 100 };
+        let gpu =
+            Gpu { kernels: 1, kernel, section: cpu / 20, input, output, state: setting.data * setting.state / 100 };
         let copies = nominal.inbound.time(input) + nominal.outbound.time(output);
         (Task { period, cpu, gpu: Some(gpu) }, copies)
     }
@@ -184,7 +185,7 @@ mod tests {
         assert!(small.len() < large.len() && large.starts_with(&small));
         assert_ne!(large, draw(&setting, 6_000, &nominal, 1, 8));
         let sum: u64 =
-            large.iter().map(|task| share(task.cpu + task.gpu.map_or(0, |gpu| gpu.kernel), task.period)).sum();
+            large.iter().map(|task| share(task.cpu + task.gpu.map_or(0, |gpu| gpu.kernel_time()), task.period)).sum();
         assert!(sum <= 6 * ONE && sum > 6 * ONE - ONE / 10, "{sum}");
     }
 

@@ -127,7 +127,8 @@ impl<'a> Study<'a> {
         costs: &'a Costs,
         method: Method,
     ) -> Result<Study<'a>, Refused> {
-        let own = |task: &Task| task.gpu.map_or(0, |gpu| gpu.kernel + transfers(&gpu, arrangement, costs)) + task.cpu;
+        let own =
+            |task: &Task| task.gpu.map_or(0, |gpu| gpu.kernel_time() + transfers(&gpu, arrangement, costs)) + task.cpu;
         let mut fixed = Vec::with_capacity(tasks.len());
         let mut users = Vec::new();
         for (index, task) in tasks.iter().enumerate() {
@@ -191,13 +192,13 @@ impl<'a> Study<'a> {
                     &|line: &Line, bytes| self.costs.request(line.time(bytes), tokens, is_apart),
                     self.costs,
                 );
-                Some(Use { kernels: 1, kernel: self.costs.request(gpu.kernel, tokens, is_apart), ..one })
+                Some(Use { kernels: gpu.kernels, kernel: self.costs.request(gpu.kernel, tokens, is_apart), ..one })
             })
             .collect::<Option<_>>()?;
         for (task, one) in members.iter().zip(&uses) {
             let copies = [one.input, one.output, one.state, one.state_out];
             let requests = one.kernels + copies.iter().map(Copies::count).sum::<u64>();
-            let spans = one.kernel + copies.iter().map(Copies::span).sum::<u64>();
+            let spans = one.kernels * one.kernel + copies.iter().map(Copies::span).sum::<u64>();
             let section = self.tasks[*task].gpu.map_or(0, |gpu| gpu.section);
             let fixed = &mut self.fixed[*task];
             fixed.requests = requests;

@@ -11,10 +11,12 @@ pub struct Task {
     pub gpu: Option<Gpu>,
 }
 
-/// The GPU part of a job: a token, copies in, one kernel, copies out.
+/// The GPU part of a job: a token, copies in, kernels, copies out.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Gpu {
-    /// The time of its kernel.
+    /// Number of kernels.
+    pub kernels: u64,
+    /// The time of each kernel.
     pub kernel: u64,
     /// The part of its CPU time in which it has the token.
     pub section: u64,
@@ -24,4 +26,12 @@ pub struct Gpu {
     pub output: u64,
     /// Bytes of state, which follow the job to its GPU.
     pub state: u64,
+}
+
+impl Gpu {
+    /// The time of all kernels.
+    #[must_use]
+    pub fn kernel_time(&self) -> u64 {
+        self.kernels.saturating_mul(self.kernel)
+    }
 }

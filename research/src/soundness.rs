@@ -3,6 +3,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use fusee_campaigns::arranged::{ArrangedReport, arranged, judged};
 use fusee_campaigns::blocking::graphs::{GraphClaims, GraphReport, graphs, graphs_on};
 use fusee_campaigns::blocking::{self, BlockingReport, Claim, Family};
 use fusee_campaigns::draws::{Draws, Wrong};
@@ -83,6 +84,17 @@ const GRAPHS: Campaign = plain("graphs", "Is a node or a graph later than its bo
 /// The least part of them, in percent, that has a bound and a node on an accelerator. With seed 1 it is 42 %.
 const WITH_DEVICE: u64 = 30;
 
+/// Random task sets of the study under arrangements of CPUs and GPUs.
+const ARRANGED: Campaign = Campaign {
+    unit: "sets",
+    ..plain(
+        "arranged",
+        "Is a job under an arrangement blocked for longer than its fine bound, or later?",
+        [300, 6_000],
+        |draws| Ok(of_arranged(&arranged(draws, &judged))),
+    )
+};
+
 const fn plain(
     name: &'static str,
     question: &'static str,
@@ -104,7 +116,7 @@ const fn blocked(
 /// All campaigns of this module.
 pub fn campaigns() -> Vec<Campaign> {
     let families = SYSTEMS.into_iter().chain(CALLING).map(|(_, campaign)| campaign);
-    SETS.into_iter().chain(families).chain([GRAPHS]).collect()
+    SETS.into_iter().chain(families).chain([GRAPHS, ARRANGED]).collect()
 }
 
 // --- Results of draws
@@ -137,6 +149,11 @@ fn of(family: Family, draws: Draws) -> anyhow::Result<Outcome> {
 }
 
 fn of_graphs(report: &GraphReport) -> Outcome {
+    let wrong = [report.failures.as_slice(), &report.violations].concat();
+    Outcome { systems: report.systems, jobs: report.jobs, wrong, report: report.to_string() }
+}
+
+fn of_arranged(report: &ArrangedReport) -> Outcome {
     let wrong = [report.failures.as_slice(), &report.violations].concat();
     Outcome { systems: report.systems, jobs: report.jobs, wrong, report: report.to_string() }
 }
@@ -317,6 +334,19 @@ pub fn check_graphs() -> (String, Vec<String>) {
             && report.with_device * 100 >= report.systems * WITH_DEVICE;
         let problems = if is_good { Vec::new() } else { vec![report.to_string()] };
         Ok((format!("bounds on latencies hold: {report} ({})", Left(&[GRAPHS])), problems))
+    })
+}
+
+/// Runs all task sets under arrangements: the same.
+pub fn check_arranged() -> (String, Vec<String>) {
+    checked("fine bounds hold", || {
+        let mut report = ArrangedReport::default();
+        for draws in ARRANGED.draws()? {
+            report.join(arranged(draws, &judged));
+        }
+        let is_good = report.failures.is_empty() && report.violations.is_empty() && report.systems > 0;
+        let problems = if is_good { Vec::new() } else { vec![report.to_string()] };
+        Ok((format!("fine bounds hold: {} ({})", report.to_string().trim_end(), Left(&[ARRANGED])), problems))
     })
 }
 

@@ -307,11 +307,47 @@ impl Watch {
 }
 
 /// Keeps that of two observations, each with its bound, that comes nearest to it. One with a bound of zero is none.
-fn tighten(most: &mut (u64, u64), (seen, bound): (u64, u64)) {
+pub(crate) fn tighten(most: &mut (u64, u64), (seen, bound): (u64, u64)) {
     let product = |one: u64, other: u64| u128::from(one) * u128::from(other);
     if bound > 0 && (most.1 == 0 || product(seen, most.1) > product(most.0, bound)) {
         *most = (seen, bound);
     }
+}
+
+/// The observations of one task with jobs.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Observed {
+    /// Jobs completed.
+    pub(crate) jobs: u64,
+    /// The longest time that a job was pi-blocked by engines, by tokens, and as a donor, nanoseconds.
+    pub(crate) blocked: [u64; 3],
+    /// The longest response time, nanoseconds.
+    pub(crate) response: u64,
+}
+
+/// Simulates a system until `limit`, and returns the observations of its tasks; of those without jobs there are none.
+///
+/// # Errors
+/// The system cannot be simulated, or a budget ran dry.
+pub(crate) fn observe(manifest: &Manifest, options: &Options, limit: u64) -> Result<Vec<Option<Observed>>, String> {
+    let mut metrics = Metrics::new(&manifest.system);
+    let mut watch = Watch::new(&manifest.system);
+    let mut see = |record: &Record| {
+        metrics.observe(record);
+        watch.observe(record);
+    };
+    system::simulate_observed(manifest, options, limit, &mut see).map_err(|error| error.to_string())?;
+    let observed = |(task, watched): (&fusee_views::metrics::TaskMetrics, &Option<Watched>)| {
+        let Some(watched) = watched else { return Ok(None) };
+        if task.throttles > 0 || task.skipped > 0 {
+            return Err(format!("{}: {} throttled, {} skipped", task.name, task.throttles, task.skipped));
+        }
+        let [engines, tokens, donation, _] = watched.most_blocked;
+        let response =
+            task.max_lateness().map_or(0, |lateness| task.deadline.unwrap_or(0).saturating_add_signed(lateness));
+        Ok(Some(Observed { jobs: task.jobs(), blocked: [engines, tokens, donation], response }))
+    };
+    metrics.tasks.iter().zip(&watch.tasks).map(observed).collect()
 }
 
 impl BlockingReport {

@@ -3,6 +3,7 @@
 //! - [`draws`]: which random systems are simulated, and which of them went wrong.
 //! - [`soundness`]: bounds against observations, in many random task sets.
 //! - [`blocking`]: the same for bounds on blocking, in random systems with engines.
+//! - [`arranged`]: the same for fine bounds, in task sets of the study under arrangements of CPUs and GPUs.
 //! - [`hostile`]: deadlines that are proved, among tasks that do anything.
 //! - [`faults`]: tasks that end and are given further lives, and all others.
 //! - [`keys`]: the keys of manifests, of which each is to be drawn.
@@ -14,6 +15,7 @@
 //! Not here: the simulator ([`fusee_simulator`]), which users have, too; budgets of campaigns, and commands (`research`).
 #![forbid(unsafe_code)]
 
+pub mod arranged;
 pub mod blocking;
 pub mod draws;
 pub mod faults;

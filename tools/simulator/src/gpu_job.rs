@@ -38,7 +38,7 @@ pub struct GpuTask {
     pub chunk: u64,
     /// How long it fetches its state to the first from the second GPU; in so many pieces.
     pub moves: Vec<Vec<u64>>,
-    /// Pieces of a state that moves: see `moves`.
+    /// Pieces of a state that moves: see `moves`. Zero: there is no state.
     pub pieces: u64,
     /// Instants in order: the first job that is released at each of them or later runs `factor` times as long.
     pub moments: Vec<u64>,
@@ -209,7 +209,7 @@ impl Progress {
     /// The task has a token for `gpu`.
     fn work_on(&mut self, task: &GpuTask, gpu: usize) {
         let from = self.home.replace(gpu).unwrap_or(gpu);
-        if from != gpu {
+        if from != gpu && task.pieces > 0 {
             self.operate(((gpu, IN), Some((from, OUT))), task.moves[gpu][from], task.pieces);
         }
         let (copy, kernel) = (self.factor * task.copy, self.factor * task.kernel);

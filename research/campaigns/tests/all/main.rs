@@ -3,6 +3,7 @@
 //! One crate, so that the kernel and the device model are linked once. Campaigns are drawn by `research`.
 
 mod advise;
+mod arranged;
 mod keys;
 mod lives;
 mod obligations;

@@ -92,8 +92,8 @@ impl<const G: usize, const U: usize> Heuristics<G, U> {
     }
 
     /// The GPUs, of which nothing was known before. In place: with their users, heuristics are large.
-    pub fn set_topology(&mut self, topology: Topology<G>) {
-        self.topology = topology;
+    pub(crate) fn topology_mut(&mut self) -> &mut Topology<G> {
+        &mut self.topology
     }
 
     /// `user` holds `replica` from now on.

@@ -37,7 +37,7 @@ use fusee_sched::key::Key;
 use fusee_sched::time::Nanoseconds;
 
 use crate::heuristics::{Gain, Heuristics};
-use crate::topology::Topology;
+use crate::topology::{Topology, TopologyError};
 
 /// GPUs of one pool.
 pub const GPUS: usize = 8;
@@ -68,10 +68,20 @@ impl<const U: usize> Plugin<U> {
     pub const EMPTY: Self =
         Self { kind: Kind::Nobody, state: 0, heuristics: Heuristics::new(Topology::EMPTY, Gain::CriticalSection) };
 
-    /// Sets the adviser to `kind`, for a pool whose tokens are of these GPUs.
-    pub fn set(&mut self, kind: Kind, topology: Topology<GPUS>) {
+    /// Sets the adviser to `kind`, for a pool with `tokens` tokens of each of `gpus` GPUs, whose distances have these numbers, shape
+    /// `[from: GPUS][to: GPUS]`.
+    ///
+    /// # Errors
+    /// [`TopologyError`].
+    pub fn set(
+        &mut self,
+        kind: Kind,
+        gpus: u8,
+        tokens: u8,
+        distances: &[[u8; GPUS]; GPUS],
+    ) -> Result<(), TopologyError> {
         self.kind = kind;
-        self.heuristics.set_topology(topology);
+        self.heuristics.topology_mut().set(gpus, tokens, distances)
     }
 }
 

@@ -88,6 +88,30 @@ impl<const G: usize> Topology<G> {
     /// # Errors
     /// [`TopologyError`], the first that is found.
     pub const fn new(gpus: u8, tokens: u8, distances: [[Distance; G]; G]) -> Result<Self, TopologyError> {
+        let topology = Self { gpus, tokens, distances };
+        match topology.check() {
+            Ok(()) => Ok(topology),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Becomes the topology of [`new`](Self::new) with the distances of these numbers, in place: for boot.
+    ///
+    /// # Errors
+    /// [`TopologyError`]; a number that no distance has is a fault of its place.
+    pub fn set(&mut self, gpus: u8, tokens: u8, numbers: &[[u8; G]; G]) -> Result<(), TopologyError> {
+        (self.gpus, self.tokens) = (gpus, tokens);
+        for (from, (row, numbers)) in (0..).zip(self.distances.iter_mut().zip(numbers)) {
+            for (to, (distance, number)) in (0..).zip(row.iter_mut().zip(numbers)) {
+                *distance = Distance::from_number(*number).ok_or(TopologyError::Place { from, to })?;
+            }
+        }
+        self.check()
+    }
+
+    const fn check(&self) -> Result<(), TopologyError> {
+        let Self { gpus, tokens, distances } = self;
+        let (gpus, tokens) = (*gpus, *tokens);
         if gpus == 0 || gpus as usize > G || tokens == 0 {
             return Err(TopologyError::Size);
         }
@@ -110,7 +134,7 @@ impl<const G: usize> Topology<G> {
             }
             from += 1;
         }
-        Ok(Self { gpus, tokens, distances })
+        Ok(())
     }
 
     /// The number of tokens: `k`.

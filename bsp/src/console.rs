@@ -32,6 +32,17 @@ impl Console {
         // SAFETY: mapped: promised by our caller. Harmless: a serial line writes no memory.
         Self(unsafe { Registers::new(base) })
     }
+
+    /// Sends one byte, once the line has room for it.
+    fn put(&mut self, byte: u8) {
+        let (data, flags, full) = PORT;
+        for _ in 0..PATIENCE {
+            if self.0.read32(flags) & full == 0 {
+                break;
+            }
+        }
+        self.0.write32(data, u32::from(byte));
+    }
 }
 
 impl fmt::Write for Console {
@@ -39,15 +50,13 @@ impl fmt::Write for Console {
         if let Some((register, bits)) = ENABLE {
             self.0.write32(register, bits);
         }
-        let (data, flags, full) = PORT;
-        for byte in text.bytes() {
-            for _ in 0..PATIENCE {
-                if self.0.read32(flags) & full == 0 {
-                    break;
-                }
-            }
-            self.0.write32(data, u32::from(byte));
-        }
+        text.bytes().for_each(|byte| self.put(byte));
+        Ok(())
+    }
+
+    /// Shorter than what `core` has for any text: the kernel's is ASCII.
+    fn write_char(&mut self, one: char) -> fmt::Result {
+        self.put(u8::try_from(one).unwrap_or(b'?'));
         Ok(())
     }
 }

@@ -24,7 +24,7 @@ pub const FLAG_PANIC_RESET: u32 = 1 << 3;
 
 /// The tables of a packed system, in order of [`Header::tables`].
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-#[repr(usize)]
+#[repr(u8)]
 pub enum Table {
     /// [`Cluster`] records.
     Clusters,
@@ -60,6 +60,24 @@ pub enum Table {
 
 /// Number of [`Table`]s.
 pub const TABLES: usize = 15;
+/// Bytes of a record of each [`Table`].
+pub static RECORDS: [u16; TABLES] = [
+    size_of::<Cluster>() as u16,
+    size_of::<Task>() as u16,
+    size_of::<Reservation>() as u16,
+    size_of::<Endpoint>() as u16,
+    size_of::<Notification>() as u16,
+    size_of::<Engine>() as u16,
+    size_of::<EngineUser>() as u16,
+    size_of::<Interrupt>() as u16,
+    size_of::<Region>() as u16,
+    size_of::<Handle>() as u16,
+    size_of::<Mapping>() as u16,
+    size_of::<Pool>() as u16,
+    size_of::<PoolUser>() as u16,
+    size_of::<EngineUser>() as u16,
+    size_of::<Stream>() as u16,
+];
 
 /// Where one table lies.
 #[derive(Clone, Copy, Debug, Default, FromBytes, Immutable, IntoBytes, KnownLayout)]
@@ -623,6 +641,21 @@ pub struct Mapping {
 pub struct System<'a> {
     bytes: &'a [u8],
     header: &'a Header,
+    clusters: &'a [Cluster],
+    tasks: &'a [Task],
+    reservations: &'a [Reservation],
+    endpoints: &'a [Endpoint],
+    notifications: &'a [Notification],
+    engines: &'a [Engine],
+    engine_users: &'a [EngineUser],
+    interrupts: &'a [Interrupt],
+    regions: &'a [Region],
+    handles: &'a [Handle],
+    mappings: &'a [Mapping],
+    pools: &'a [Pool],
+    pool_users: &'a [PoolUser],
+    shared_users: &'a [EngineUser],
+    streams: &'a [Stream],
 }
 
 /// Why bytes are not a packed system.
@@ -660,6 +693,18 @@ pub fn seal(bytes: &mut [u8]) -> Option<()> {
     Some(())
 }
 
+/// Finds the records of `table`.
+fn table<'a, T: FromBytes + Immutable + KnownLayout>(
+    bytes: &'a [u8],
+    header: &Header,
+    table: Table,
+) -> Result<&'a [T], ImageError> {
+    let span = header.tables[table as usize];
+    let rest = bytes.get(span.offset as usize..);
+    let records = rest.and_then(|rest| <[T]>::ref_from_prefix_with_elems(rest, span.count as usize).ok());
+    records.map(|(records, _)| records).ok_or(ImageError::BadTable(table as usize))
+}
+
 impl<'a> System<'a> {
     /// Whether these are the bytes that were packed. Not once tasks have run: their data is among it.
     #[must_use]
@@ -679,37 +724,33 @@ impl<'a> System<'a> {
         if header.version != VERSION {
             return Err(ImageError::OtherVersion(header.version));
         }
-        let system = System { bytes, header };
-        let checks: [fn(&System<'a>) -> bool; TABLES] = [
-            |system| system.table::<Cluster>(Table::Clusters).is_some(),
-            |system| system.table::<Task>(Table::Tasks).is_some(),
-            |system| system.table::<Reservation>(Table::Reservations).is_some(),
-            |system| system.table::<Endpoint>(Table::Endpoints).is_some(),
-            |system| system.table::<Notification>(Table::Notifications).is_some(),
-            |system| system.table::<Engine>(Table::Engines).is_some(),
-            |system| system.table::<EngineUser>(Table::EngineUsers).is_some(),
-            |system| system.table::<Interrupt>(Table::Interrupts).is_some(),
-            |system| system.table::<Region>(Table::Regions).is_some(),
-            |system| system.table::<Handle>(Table::Handles).is_some(),
-            |system| system.table::<Mapping>(Table::Mappings).is_some(),
-            |system| system.table::<Pool>(Table::Pools).is_some(),
-            |system| system.table::<PoolUser>(Table::PoolUsers).is_some(),
-            |system| system.table::<EngineUser>(Table::SharedUsers).is_some(),
-            |system| system.table::<Stream>(Table::Streams).is_some(),
-        ];
-        for (index, check) in checks.iter().enumerate() {
-            if !check(&system) {
-                return Err(ImageError::BadTable(index));
-            }
-        }
-        Ok(system)
+        Ok(System {
+            bytes,
+            header,
+            clusters: table(bytes, header, Table::Clusters)?,
+            tasks: table(bytes, header, Table::Tasks)?,
+            reservations: table(bytes, header, Table::Reservations)?,
+            endpoints: table(bytes, header, Table::Endpoints)?,
+            notifications: table(bytes, header, Table::Notifications)?,
+            engines: table(bytes, header, Table::Engines)?,
+            engine_users: table(bytes, header, Table::EngineUsers)?,
+            interrupts: table(bytes, header, Table::Interrupts)?,
+            regions: table(bytes, header, Table::Regions)?,
+            handles: table(bytes, header, Table::Handles)?,
+            mappings: table(bytes, header, Table::Mappings)?,
+            pools: table(bytes, header, Table::Pools)?,
+            pool_users: table(bytes, header, Table::PoolUsers)?,
+            shared_users: table(bytes, header, Table::SharedUsers)?,
+            streams: table(bytes, header, Table::Streams)?,
+        })
     }
 
-    fn table<T: FromBytes + Immutable + KnownLayout>(&self, table: Table) -> Option<&'a [T]> {
+    /// The bytes of all records of `table`.
+    #[must_use]
+    pub fn records(&self, table: Table) -> &'a [u8] {
         let span = self.header.tables[table as usize];
-        let rest = self.bytes.get(span.offset as usize..)?;
-        let (records, _) = <[T]>::ref_from_prefix_with_elems(rest, span.count as usize).ok()?;
-        Some(records)
+        let bytes = span.count as usize * usize::from(RECORDS[table as usize]);
+        self.bytes.get(span.offset as usize..).and_then(|rest| rest.get(..bytes)).unwrap_or_default()
     }
 
     /// The header.
@@ -727,91 +768,91 @@ impl<'a> System<'a> {
     /// The clusters.
     #[must_use]
     pub fn clusters(&self) -> &'a [Cluster] {
-        self.table(Table::Clusters).unwrap_or(&[])
+        self.clusters
     }
 
     /// The tasks.
     #[must_use]
     pub fn tasks(&self) -> &'a [Task] {
-        self.table(Table::Tasks).unwrap_or(&[])
+        self.tasks
     }
 
     /// The reservations.
     #[must_use]
     pub fn reservations(&self) -> &'a [Reservation] {
-        self.table(Table::Reservations).unwrap_or(&[])
+        self.reservations
     }
 
     /// The endpoints.
     #[must_use]
     pub fn endpoints(&self) -> &'a [Endpoint] {
-        self.table(Table::Endpoints).unwrap_or(&[])
+        self.endpoints
     }
 
     /// The notifications.
     #[must_use]
     pub fn notifications(&self) -> &'a [Notification] {
-        self.table(Table::Notifications).unwrap_or(&[])
+        self.notifications
     }
 
     /// The engines.
     #[must_use]
     pub fn engines(&self) -> &'a [Engine] {
-        self.table(Table::Engines).unwrap_or(&[])
+        self.engines
     }
 
     /// The uses that tasks make of engines.
     #[must_use]
     pub fn engine_users(&self) -> &'a [EngineUser] {
-        self.table(Table::EngineUsers).unwrap_or(&[])
+        self.engine_users
     }
 
     /// The uses that tasks make of engines without their locks: their doorbells are mapped from the start. Those of an engine with a sharer follow
     /// each other.
     #[must_use]
     pub fn shared_users(&self) -> &'a [EngineUser] {
-        self.table(Table::SharedUsers).unwrap_or(&[])
+        self.shared_users
     }
 
     /// The pools of tokens.
     #[must_use]
     pub fn pools(&self) -> &'a [Pool] {
-        self.table(Table::Pools).unwrap_or(&[])
+        self.pools
     }
 
     /// The uses that tasks make of pools.
     #[must_use]
     pub fn pool_users(&self) -> &'a [PoolUser] {
-        self.table(Table::PoolUsers).unwrap_or(&[])
+        self.pool_users
     }
 
     /// The interrupts.
     #[must_use]
     pub fn interrupts(&self) -> &'a [Interrupt] {
-        self.table(Table::Interrupts).unwrap_or(&[])
+        self.interrupts
     }
 
     /// The regions.
     #[must_use]
     pub fn regions(&self) -> &'a [Region] {
-        self.table(Table::Regions).unwrap_or(&[])
+        self.regions
     }
 
     /// The handles of all tasks.
     #[must_use]
     pub fn handles(&self) -> &'a [Handle] {
-        self.table(Table::Handles).unwrap_or(&[])
+        self.handles
     }
 
     /// The devices with translated addresses.
     #[must_use]
     pub fn streams(&self) -> &'a [Stream] {
-        self.table(Table::Streams).unwrap_or(&[])
+        self.streams
     }
 
     /// The pages of all tasks, and of these devices.
     #[must_use]
     pub fn mappings(&self) -> &'a [Mapping] {
-        self.table(Table::Mappings).unwrap_or(&[])
+        self.mappings
     }
 }

@@ -49,12 +49,6 @@ impl<T, I, const N: usize> Arena<T, I, N> {
         Self { items, names: PhantomData }
     }
 
-    /// All objects, in no order.
-    #[inline]
-    pub fn all(&self) -> &[T; N] {
-        &self.items
-    }
-
     /// All objects, to be changed, in no order.
     #[inline]
     pub fn all_mut(&mut self) -> &mut [T; N] {

@@ -76,6 +76,7 @@
 //! | `events` | `ipc` | notifications, interrupts, sleep |
 //! | `reschedule` | `scheduling` | the end of a trap: the next thread, and its limit |
 //! | `jobs` | `time` | jobs begin and end |
+//! | `records` | `lifecycle/boot` | checks of a packed system's records, field by field |
 //! | `boot` | `lifecycle` | from a packed system to a kernel |
 //! | `watchdog` | `accelerators` | engines that are not given back, or do not end |
 //! | `check` | `checks` | the invariants |

@@ -1,7 +1,9 @@
 //! From a packed system to kernel objects, filled in place.
 
+mod records;
+
 use fusee_abi::call::rights;
-use fusee_abi::image::{self, System, class, feature, kind, measure, order, overrun, release, task};
+use fusee_abi::image::{self, System, Table, class, feature, kind, measure, order, overrun, release, task};
 use fusee_locking::engine::Order;
 use fusee_locking::pool::{Measure, Rules};
 use fusee_sched::account::Account;
@@ -9,19 +11,18 @@ use fusee_sched::cpu::{CpuId, CpuSet};
 use fusee_sched::key::{Class, Key, Policy, PolicyName, PriorityPoint, TaskParameters, Tie};
 use fusee_sched::time::{Instant, Nanoseconds};
 
-use crate::Kernel;
 use crate::accelerators::gates::{Gate, SHARED};
 use crate::id::{
     AdviserId, ClusterId, DerivationId, EndpointId, EngineId, EngineUserId, GroupId, InterruptId, LoanId,
     NotificationId, PoolId, PoolUserId, RegionId, ReservationId, ThreadId,
 };
 use crate::limits::{
-    CLUSTERS, CPUS, CREDITS, ENDPOINTS, ENGINE_USERS, ENGINES, GATES, GROUPS, HANDLES, INTERRUPTS, MEMBERS,
-    MEMBERS_PER_ENGINE, NOTIFICATIONS, PENDING_JOBS, POOL_REPLICAS, POOL_USERS, POOLS, POOLS_PER_TASK, REGIONS,
-    RELEASES, RESTARTS, SPATIAL, STREAMS, THREADS, USERS_PER_ENGINE, USERS_PER_POOL, WATCHDOGS,
+    CLUSTERS, CPUS, CREDITS, GATES, HANDLES, MEMBERS, MEMBERS_PER_ENGINE, PENDING_JOBS, POOLS_PER_TASK, RELEASES,
+    RESTARTS, SPATIAL, STREAMS, THREADS, USERS_PER_ENGINE, USERS_PER_POOL, WATCHDOGS,
 };
 use crate::object::{Object, Overrun, PoolUser, Release, TokenWatch};
 use crate::scheduling::reservation::Terms;
+use crate::{Counts, Kernel};
 use fusee_locking::groups;
 
 /// Reason why a packed system cannot be booted. `xtask` refuses such systems; this is the kernel's own check.
@@ -65,14 +66,14 @@ fn within(count: usize, limit: usize, what: &'static str) -> Result<(), BootErro
     if count > limit { Err(BootError::TooMany(what)) } else { Ok(()) }
 }
 
-fn policy_of(system: &System<'_>, cluster: u32) -> Result<PolicyName, BootError> {
-    let record = system.clusters().get(cluster as usize);
-    record.and_then(|record| PolicyName::from_number(record.policy)).ok_or(BootError::Dangling("cluster"))
-}
-
-macro_rules! refer {
-    ($id:ident, $number:expr, $count:expr, $what:literal) => {
-        $id::new($number as usize).filter(|id| id.index() < $count).ok_or(BootError::Dangling($what))?
+/// The id with this index, which `records` has compared with the number of objects, or which counts records of a table; without one, the loop or the
+/// function around it goes on.
+macro_rules! known {
+    ($id:ident, $index:expr, $otherwise:expr) => {
+        match $id::new($index as u16 as usize) {
+            Some(id) => id,
+            None => $otherwise,
+        }
     };
 }
 
@@ -87,51 +88,45 @@ impl Kernel {
             return Err(BootError::Without(header.features & !PRESENT));
         }
         within(header.cpus as usize, CPUS, "CPUs")?;
-        within(system.clusters().len(), CLUSTERS, "clusters")?;
-        within(system.tasks().len(), THREADS, "tasks")?;
-        within(system.reservations().len(), THREADS, "reservations")?;
-        within(system.endpoints().len(), ENDPOINTS, "endpoints")?;
-        within(system.notifications().len(), NOTIFICATIONS, "notifications")?;
-        within(system.engines().len(), ENGINES, "engines")?;
-        within(system.engine_users().len(), ENGINE_USERS, "engine users")?;
-        within(system.pools().len(), POOLS, "pools")?;
-        within(system.pool_users().len(), POOL_USERS, "pool users")?;
-        within(system.interrupts().len(), INTERRUPTS, "interrupts")?;
-        within(system.regions().len(), REGIONS, "regions")?;
+        records::check(system)?;
         self.managed = header.flags & image::FLAG_MANAGED != 0;
-        self.counts.cpus = header.cpus as usize;
-        self.counts.clusters = system.clusters().len();
-        self.counts.threads = system.tasks().len();
-        self.counts.reservations = system.reservations().len();
-        self.counts.endpoints = system.endpoints().len();
-        self.counts.notifications = system.notifications().len();
-        self.counts.engines = system.engines().len();
-        self.counts.engine_users = system.engine_users().len();
-        self.counts.pools = system.pools().len();
-        self.counts.pool_users = system.pool_users().len();
-        self.counts.interrupts = system.interrupts().len();
+        let count = |table: Table| header.tables[table as usize].count as usize;
+        self.counts = Counts {
+            cpus: header.cpus as usize,
+            clusters: count(Table::Clusters),
+            threads: count(Table::Tasks),
+            reservations: count(Table::Reservations),
+            endpoints: count(Table::Endpoints),
+            notifications: count(Table::Notifications),
+            engines: count(Table::Engines),
+            engine_users: count(Table::EngineUsers),
+            pools: count(Table::Pools),
+            pool_users: count(Table::PoolUsers),
+            interrupts: count(Table::Interrupts),
+        };
         self.boot_clusters(system)?;
-        self.boot_communication(system)?;
+        self.boot_communication(system);
         if EngineId::EXISTS {
             self.boot_engines(system)?;
+            self.boot_engine_users(system)?;
         }
         if PoolId::EXISTS {
             self.boot_pools(system)?;
         }
         self.boot_handles(system)?;
-        self.boot_lists(system);
+        self.boot_lists();
         self.boot_threads(system)
     }
 
     /// Links the endpoints, notifications and uses of each task, in the order of the system: its death goes through these
     /// lists.
-    fn boot_lists(&mut self, system: &System<'_>) {
-        for id in (0..system.endpoints().len()).rev().filter_map(EndpointId::new) {
+    fn boot_lists(&mut self) {
+        for id in (0..self.counts.endpoints).rev().filter_map(EndpointId::new) {
             if let Some(server) = self.endpoints[id].server() {
                 self.endpoints[id].link(self.threads[server].add_endpoint(id));
             }
         }
-        for id in (0..system.notifications().len()).rev().filter_map(NotificationId::new) {
+        for id in (0..self.counts.notifications).rev().filter_map(NotificationId::new) {
             if let Some(bound) = self.notifications[id].bound() {
                 self.notifications[id].link(self.threads[bound].add_notification(id));
             }
@@ -144,34 +139,31 @@ impl Kernel {
     }
 
     fn boot_clusters(&mut self, system: &System<'_>) -> Result<(), BootError> {
+        let mut covered = CpuSet::EMPTY;
         for (index, record) in system.clusters().iter().enumerate() {
-            let id = refer!(ClusterId, index, CLUSTERS, "cluster");
+            let id = known!(ClusterId, index, break);
             let cpus = CpuSet(record.cpus);
-            let cluster = &mut self.clusters[id];
-            if !cluster.set_cpus(cpus) {
+            if !self.clusters[id].set_cpus(cpus) || covered.0 & cpus.0 != 0 {
                 return Err(BootError::BadClusters);
             }
-            for cpu in cpus.iter() {
-                if cpu.index() >= CPUS {
-                    return Err(BootError::BadClusters);
-                }
-                if !self.cpus[cpu].join(id) {
-                    return Err(BootError::BadClusters);
-                }
+            covered.0 |= cpus.0;
+        }
+        // All CPUs of the system, and no other.
+        if u64::from(covered.0) != (1 << self.counts.cpus) - 1 {
+            return Err(BootError::BadClusters);
+        }
+        for id in (0..self.counts.clusters).filter_map(ClusterId::new) {
+            for cpu in self.clusters[id].schedule().cpus().iter() {
+                self.cpus[cpu].join(id);
             }
         }
-        let has_cluster = |cpu: usize| self.cpus[CpuId(cpu as u8)].cluster().is_some();
-        let covered = (0..self.counts.cpus).all(has_cluster);
-        let outside = (self.counts.cpus..CPUS).any(has_cluster);
-        if covered && !outside { Ok(()) } else { Err(BootError::BadClusters) }
+        Ok(())
     }
 
-    fn boot_communication(&mut self, system: &System<'_>) -> Result<(), BootError> {
-        let threads = self.counts.threads;
+    fn boot_communication(&mut self, system: &System<'_>) {
         for (index, record) in system.endpoints().iter().enumerate() {
-            let id = refer!(EndpointId, index, ENDPOINTS, "endpoint");
-            let server = refer!(ThreadId, record.server, threads, "endpoint");
-            self.endpoints[id].set_server(server);
+            let server = known!(ThreadId, record.server, continue);
+            self.endpoints[known!(EndpointId, index, break)].set_server(server);
             let boost = &mut self.boosts[server];
             // The longest service of all its endpoints, in the shortest of their periods: each of them is counted for the server.
             let budget = Nanoseconds(record.service_max.max(boost.budget.0));
@@ -180,64 +172,51 @@ impl Kernel {
                 *boost = Account::new(budget, Nanoseconds(record.boost_period().min(others).max(budget.0)));
             }
         }
-        for (index, record) in system.notifications().iter().enumerate() {
-            let id = refer!(NotificationId, index, NOTIFICATIONS, "notification");
-            if record.bound_plus_one != 0 && self.managed {
-                let bound = refer!(ThreadId, record.bound_plus_one - 1, threads, "notification");
-                self.notifications[id].bind(bound);
+        if self.managed {
+            for (index, record) in system.notifications().iter().enumerate() {
+                if let Some(bound) = ThreadId::from_number(record.bound_plus_one) {
+                    self.notifications[known!(NotificationId, index, break)].bind(bound);
+                }
             }
         }
         for (index, record) in system.interrupts().iter().enumerate() {
-            let id = refer!(InterruptId, index, INTERRUPTS, "interrupt");
-            let notification = refer!(NotificationId, record.notification, system.notifications().len(), "interrupt");
-            if record.cpu as usize >= self.counts.cpus {
-                return Err(BootError::Dangling("interrupt"));
-            }
-            self.interrupts[id].bind(notification, record.bits);
+            let notification = known!(NotificationId, record.notification, continue);
+            self.interrupts[known!(InterruptId, index, break)].bind(notification, record.bits);
         }
         for (index, record) in system.regions().iter().enumerate() {
-            let id = refer!(RegionId, index, REGIONS, "region");
-            self.regions[id].set_pages(record.bytes / image::PAGE);
+            self.regions[known!(RegionId, index, break)].set_pages(record.bytes / image::PAGE);
         }
-        Ok(())
     }
 
     fn boot_engines(&mut self, system: &System<'_>) -> Result<(), BootError> {
         for (index, record) in system.engines().iter().enumerate() {
-            let id = refer!(EngineId, index, ENGINES, "engine");
-            let order = match record.order {
-                order::FIFO => Order::Fifo,
-                order::PRIORITY => Order::Priority,
-                _ => return Err(BootError::Dangling("engine")),
-            };
+            let id = known!(EngineId, index, break);
+            let order = if record.order == order::FIFO { Order::Fifo } else { Order::Priority };
             let engine = &mut self.engines[id];
             engine.lock_mut().set_order(order);
-            if record.group_plus_one != 0 {
-                let group = refer!(GroupId, record.group_plus_one - 1, GROUPS, "engine");
+            if let Some(group) = GroupId::from_number(record.group_plus_one) {
                 self.groups[group].set_order(order);
                 engine.set_group(group);
             }
-            if record.pool_plus_one != 0 {
-                let pool = refer!(PoolId, record.pool_plus_one - 1, self.counts.pools, "engine");
-                let mut tokens = 0..u8::MAX;
-                if record.tokens != 0 {
-                    let range = |from: u32| {
-                        Some(u8::try_from(from).ok()?..u8::try_from(from.checked_add(record.tokens)?).ok()?)
-                    };
-                    tokens = range(record.first_token).ok_or(BootError::Dangling("engine"))?;
+            if let Some(pool) = PoolId::from_number(record.pool_plus_one) {
+                // Without a number of tokens, all of them.
+                let (first, end) = match record.tokens {
+                    0 => (0, u32::from(u8::MAX)),
+                    tokens => (record.first_token, record.first_token + tokens),
+                };
+                if end > u32::from(u8::MAX) {
+                    return Err(BootError::Dangling("engine"));
                 }
-                engine.set_pool(pool, tokens);
+                engine.set_pool(pool, first as u8..end as u8);
             }
-            if record.interrupt_plus_one != 0 {
-                let interrupt = refer!(InterruptId, record.interrupt_plus_one - 1, self.counts.interrupts, "engine");
+            if let Some(interrupt) = InterruptId::from_number(record.interrupt_plus_one) {
                 self.interrupts[interrupt].announce_completions();
                 // The driver is the task that may acknowledge that interrupt.
-                let driver = system
-                    .handles()
-                    .iter()
-                    .find(|handle| handle.kind == kind::INTERRUPT && handle.object == record.interrupt_plus_one - 1)
-                    .and_then(|handle| ThreadId::new(handle.task as usize));
-                engine.set_device(interrupt, driver);
+                let is_driver = |handle: &&image::Handle| {
+                    handle.kind == kind::INTERRUPT && handle.object == record.interrupt_plus_one - 1
+                };
+                let driver = system.handles().iter().find(is_driver);
+                engine.set_device(interrupt, driver.and_then(|handle| ThreadId::new(handle.task as usize)));
             }
             engine.set_watchdog(Nanoseconds(record.watchdog), Nanoseconds(record.reset_bound), record.reset_bits);
             if engine.is_unwatched() {
@@ -246,41 +225,39 @@ impl Kernel {
             }
             if GATES {
                 let (first_member, members) = (record.first_member, record.members);
-                let all = MEMBERS.min(system.shared_users().len());
+                let all = MEMBERS.min(system.header().tables[Table::SharedUsers as usize].count as usize);
                 within(usize::from(first_member) + usize::from(members), all, "clients without locks")?;
                 within(usize::from(members), MEMBERS_PER_ENGINE, "members of an engine")?;
-                let sharer = match record.sharer_plus_one.checked_sub(1) {
-                    Some(endpoint) => Some(refer!(EndpointId, endpoint, self.counts.endpoints, "engine")),
-                    None => None,
-                };
+                let sharer = EndpointId::from_number(record.sharer_plus_one);
                 let longest = Nanoseconds(record.shared_longest);
                 self.gates[id] = Gate::new(longest, sharer, first_member, members);
             }
         }
-        for (index, record) in system.engine_users().iter().enumerate() {
-            let id = refer!(EngineUserId, index, ENGINE_USERS, "engine user");
-            let others = system.engine_users().iter().filter(|other| other.engine == record.engine);
-            within(others.count(), USERS_PER_ENGINE, "users of an engine")?;
-            let engine = refer!(EngineId, record.engine, self.counts.engines, "engine user");
-            if let Some(group) = self.engines[engine].group() {
-                let is_in_group = |task: &usize| {
-                    let of = |user: &&image::EngineUser| user.task as usize == *task;
-                    system.engine_users().iter().filter(of).any(|user| {
-                        EngineId::new(user.engine as usize)
-                            .filter(|engine| engine.index() < self.counts.engines)
-                            .is_some_and(|engine| self.engines[engine].group() == Some(group))
-                    })
+        Ok(())
+    }
+
+    fn boot_engine_users(&mut self, system: &System<'_>) -> Result<(), BootError> {
+        let users = system.engine_users();
+        for (index, record) in users.iter().enumerate() {
+            let id = known!(EngineUserId, index, break);
+            let engine = known!(EngineId, record.engine, continue);
+            let of_engine = users.iter().filter(|other| other.engine == record.engine).count();
+            within(of_engine, USERS_PER_ENGINE, "users of an engine")?;
+            let group = self.engines[engine].group();
+            if GroupId::EXISTS && group.is_some() {
+                let is_of_group = |user: &&image::EngineUser| {
+                    EngineId::new(user.engine as usize).is_some_and(|engine| self.engines[engine].group() == group)
                 };
-                within((0..self.counts.threads).filter(is_in_group).count(), groups::USERS, "tasks of a group")?;
+                // Each task is counted at the first of its users.
+                let tasks = users.iter().filter(is_of_group).filter(|user| {
+                    let of_task = users.iter().filter(is_of_group).find(|other| other.task == user.task);
+                    of_task.is_some_and(|first| core::ptr::eq(first, *user))
+                });
+                within(tasks.count(), groups::USERS, "tasks of a group")?;
             }
-            let thread = refer!(ThreadId, record.task, self.counts.threads, "engine user");
-            self.engine_users[id].set_parties(engine, thread);
+            self.engine_users[id].set_parties(engine, known!(ThreadId, record.task, continue));
             if SPATIAL && self.managed && record.key != 0 {
-                let users = system.engine_users().iter().filter(|other| other.engine == record.engine).count();
-                if users != 1
-                    || self.engines[engine].group().is_some()
-                    || self.gates[engine].longest() != Nanoseconds::ZERO
-                {
+                if of_engine != 1 || group.is_some() || self.gates[engine].longest() != Nanoseconds::ZERO {
                     return Err(BootError::Dangling("engine user"));
                 }
                 self.arbitrated |= 1 << engine.index();
@@ -298,26 +275,17 @@ impl Kernel {
 
     fn boot_pools(&mut self, system: &System<'_>) -> Result<(), BootError> {
         for (index, record) in system.pools().iter().enumerate() {
-            let id = refer!(PoolId, index, POOLS, "pool");
-            let cluster = refer!(ClusterId, record.cluster, self.counts.clusters, "pool");
-            within(record.replicas as usize, POOL_REPLICAS, "tokens of a pool")?;
-            let limit = u16::try_from(record.limit).map_err(|_| BootError::TooMany("requests in a queue"))?;
-            let total = u16::try_from(record.total_limit).map_err(|_| BootError::TooMany("requests in all queues"))?;
-            let [limit, total] = [limit, total].map(|limit| (limit != 0).then_some(limit));
-            let cpus = self.clusters[cluster].schedule().cpus().count() as u16;
-            let replicas = record.replicas as u8;
-            if limit
-                .is_some_and(|limit| total.is_some_and(|total| u32::from(total) > u32::from(limit) * record.replicas))
-                || (limit.is_none() && total.is_some())
-                || replicas == 0
-            {
+            let id = known!(PoolId, index, break);
+            let cluster = known!(ClusterId, record.cluster, continue);
+            let limit = (record.limit != 0).then_some(record.limit as u16);
+            let total = (record.total_limit != 0).then_some(record.total_limit as u16);
+            // Without a limit for each queue there is none for all.
+            if record.replicas == 0 || record.total_limit > record.limit * record.replicas {
                 return Err(BootError::Dangling("limit on all queues"));
             }
-            let measure = match record.measure {
-                measure::REQUESTS => Measure::Requests,
-                measure::LENGTHS => Measure::CriticalSections,
-                _ => return Err(BootError::Dangling("measure")),
-            };
+            let measure =
+                if record.measure == measure::REQUESTS { Measure::Requests } else { Measure::CriticalSections };
+            let (replicas, cpus) = (record.replicas as u8, self.clusters[cluster].schedule().cpus().count() as u16);
             let mut rules = Rules { replicas, cpus, limit, total, measure };
             if record.crosses != 0 {
                 self.shared |= 1 << index;
@@ -337,16 +305,16 @@ impl Kernel {
     }
 
     fn boot_pool_user(&mut self, system: &System<'_>, index: usize, record: &image::PoolUser) -> Result<(), BootError> {
-        let pool = refer!(PoolId, record.pool, self.counts.pools, "pool user");
-        let thread = refer!(ThreadId, record.task, self.counts.threads, "pool user");
+        let pool = known!(PoolId, record.pool, return Ok(()));
+        let thread = known!(ThreadId, record.task, return Ok(()));
+        let user = known!(PoolUserId, index, return Ok(()));
         // Tokens are for jobs: a thread without a reservation has no base key.
-        if !system.reservations().iter().any(|one| one.task as usize == thread.index()) {
+        if !system.reservations().iter().any(|one| one.task == record.task) {
             return Err(BootError::Dangling("pool user"));
         }
-        let uses = |of: &dyn Fn(&PoolUser) -> bool| self.pool_users.all().iter().filter(|user| of(user)).count();
-        within(uses(&|user| user.thread() == Some(thread)) + 1, POOLS_PER_TASK, "pools of a task")?;
-        within(uses(&|user| user.pool() == Some(pool)) + 1, USERS_PER_POOL, "users of a pool")?;
-        let user = refer!(PoolUserId, index, POOL_USERS, "pool user");
+        let uses = system.pool_users().get(..=index).unwrap_or_default().iter();
+        within(uses.clone().filter(|one| one.task == record.task).count(), POOLS_PER_TASK, "pools of a task")?;
+        within(uses.filter(|one| one.pool == record.pool).count(), USERS_PER_POOL, "users of a pool")?;
         let next = self.threads[thread].add_pool(user);
         self.pool_users[user] = PoolUser::new(pool, thread, Nanoseconds(record.length), next);
         Ok(())
@@ -354,134 +322,61 @@ impl Kernel {
 
     fn boot_handles(&mut self, system: &System<'_>) -> Result<(), BootError> {
         for record in system.handles() {
-            let thread = refer!(ThreadId, record.task, self.counts.threads, "handle");
-            within(record.slot as usize + 1, HANDLES, "handles of a task")?;
+            let index = record.object as usize;
+            let count = match record.kind {
+                kind::ENDPOINT => self.counts.endpoints,
+                kind::NOTIFICATION => self.counts.notifications,
+                kind::INTERRUPT => self.counts.interrupts,
+                kind::REGION => system.header().tables[Table::Regions as usize].count as usize,
+                kind::TASK => self.counts.threads,
+                kind::DOORBELLS => self.counts.engines,
+                kind::ENGINE | kind::POOL | kind::SYSTEM => usize::MAX,
+                _ => 0,
+            };
             let object = match record.kind {
-                kind::ENDPOINT => {
-                    Object::Endpoint(refer!(EndpointId, record.object, system.endpoints().len(), "handle"))
-                }
-                kind::NOTIFICATION => {
-                    Object::Notification(refer!(NotificationId, record.object, system.notifications().len(), "handle"))
-                }
+                _ if index >= count => None,
+                kind::ENDPOINT => EndpointId::new(index).map(Object::Endpoint),
+                kind::NOTIFICATION => NotificationId::new(index).map(Object::Notification),
                 kind::ENGINE => {
-                    let user = system
-                        .engine_users()
-                        .iter()
-                        .position(|user| user.engine == record.object && user.task == record.task)
-                        .and_then(EngineUserId::new)
-                        .ok_or(BootError::Dangling("handle"))?;
-                    Object::Engine(user)
+                    let is_it = |user: &image::EngineUser| user.engine == record.object && user.task == record.task;
+                    let user = system.engine_users().iter().position(is_it);
+                    user.and_then(EngineUserId::new).map(Object::Engine)
                 }
                 kind::POOL => {
-                    let user = system
-                        .pool_users()
-                        .iter()
-                        .position(|user| user.pool == record.object && user.task == record.task)
-                        .and_then(PoolUserId::new)
-                        .ok_or(BootError::Dangling("handle"))?;
-                    Object::Pool(user)
+                    let is_it = |user: &image::PoolUser| user.pool == record.object && user.task == record.task;
+                    system.pool_users().iter().position(is_it).and_then(PoolUserId::new).map(Object::Pool)
                 }
-                kind::INTERRUPT => {
-                    Object::Interrupt(refer!(InterruptId, record.object, self.counts.interrupts, "handle"))
-                }
-                kind::REGION => Object::Region(refer!(RegionId, record.object, system.regions().len(), "handle")),
-                kind::TASK => Object::Task(refer!(ThreadId, record.object, self.counts.threads, "handle")),
-                kind::DOORBELLS => Object::Doorbells(refer!(EngineId, record.object, self.counts.engines, "handle")),
-                kind::SYSTEM => Object::System,
-                _ => return Err(BootError::Dangling("handle")),
+                kind::INTERRUPT => InterruptId::new(index).map(Object::Interrupt),
+                kind::REGION => RegionId::new(index).map(Object::Region),
+                kind::TASK => ThreadId::new(index).map(Object::Task),
+                kind::DOORBELLS => EngineId::new(index).map(Object::Doorbells),
+                _ => Some(Object::System),
             };
+            let object = object.ok_or(BootError::Dangling("handle"))?;
             // Copies of others leave a node for it.
             let is_given = DerivationId::EXISTS && record.rights & rights::GRANT != 0;
             if is_given && !self.derivations.reserve() {
                 return Err(BootError::TooMany("handles with the right `grant`"));
             }
-            let rights = u16::try_from(record.rights).map_err(|_| BootError::Dangling("handle"))?;
-            self.handles[thread][record.slot as usize].declare(record.slot as u16, object, rights, record.badge);
+            let (thread, slot) = (known!(ThreadId, record.task, continue), record.slot as u16);
+            let place = &mut self.handles[thread][usize::from(slot) % HANDLES];
+            place.declare(slot, object, record.rights as u16, record.badge);
         }
         Ok(())
     }
 
     fn boot_threads(&mut self, system: &System<'_>) -> Result<(), BootError> {
-        let start = Instant(system.header().start);
-        self.start = start;
+        self.start = Instant(system.header().start);
         let mut releases = 0u16;
         for (index, record) in system.reservations().iter().enumerate() {
-            let id = refer!(ReservationId, index, THREADS, "reservation");
-            let owner = refer!(ThreadId, record.task, self.counts.threads, "reservation");
-            let cluster = refer!(ClusterId, record.cluster, self.counts.clusters, "reservation");
-            let class = match record.class {
-                class::REAL_TIME => Class::RealTime,
-                class::SERVICE => Class::Service,
-                class::BACKGROUND => Class::Background,
-                _ => return Err(BootError::Dangling("reservation")),
-            };
-            let release = match record.release {
-                release::NONE => Release::None,
-                release::PERIODIC => Release::Periodic,
-                release::SPORADIC => Release::Sporadic,
-                _ => return Err(BootError::Dangling("reservation")),
-            };
-            let overrun = match record.overrun {
-                overrun::THROTTLE => Overrun::Throttle,
-                overrun::SIGNAL => Overrun::Signal,
-                overrun::EARLY_RELEASE => Overrun::EarlyRelease,
-                _ => return Err(BootError::Dangling("reservation")),
-            };
-            let backlog = u8::try_from(record.backlog).map_err(|_| BootError::TooMany("queued releases"))?;
-            if release == Release::Sporadic {
-                let places = backlog.max(1);
+            let id = known!(ReservationId, index, break);
+            let owner = known!(ThreadId, record.task, continue);
+            self.boot_reservation(system, record, id, owner)?;
+            if record.release == release::SPORADIC {
+                let places = (record.backlog as u8).max(1);
                 self.threads[owner].job_mut().set_places(releases, places);
                 releases += u16::from(places);
                 within(usize::from(releases), RELEASES, "queued releases")?;
-            }
-            let point = policy_of(system, record.cluster)?.priority_point(&TaskParameters {
-                execution: Nanoseconds(record.execution),
-                period: Nanoseconds(record.period),
-                deadline: Nanoseconds(record.deadline),
-                priority: record.priority,
-                cpus: self.clusters[cluster].schedule().cpus().count(),
-            });
-            // Time used before the start is void, for all at that instant: no job finds others before it that had more.
-            let is_real_time = class == Class::RealTime;
-            let starts_over = start != Instant::ZERO && is_real_time;
-            let (releases_early, begins_early) = (record.early_release != 0, record.begins_early != 0);
-            let takes_early = releases_early || overrun == Overrun::EarlyRelease;
-            if !matches!(point, PriorityPoint::AfterRelease(_)) && (takes_early || begins_early) {
-                return Err(BootError::EarlyRelease);
-            }
-            let may_begin_early = CREDITS && is_real_time && release == Release::Sporadic && !takes_early;
-            if begins_early && !may_begin_early {
-                return Err(BootError::BeginsEarly);
-            }
-            self.reservations[id].set_terms(Terms {
-                owner: Some(owner),
-                cluster: Some(cluster),
-                class,
-                release,
-                overrun,
-                backlog,
-                point,
-                account: Account::new(Nanoseconds(record.budget), Nanoseconds(record.period)),
-                deadline: Nanoseconds(record.deadline),
-                tie: Tie::new(0, Nanoseconds(record.deadline), owner.index() as u16),
-                suspension: Nanoseconds(record.suspension),
-                releases_early,
-                begins_early,
-                only_for_start: false,
-                next_release: if release == Release::Periodic {
-                    start + Nanoseconds(record.phase)
-                } else {
-                    Instant::NEVER
-                },
-                replenish_at: if starts_over { start } else { Instant::NEVER },
-                // No job begins before the start, whichever way it is released.
-                earliest_release: start,
-            });
-            let key = self.fresh_key(id);
-            self.reservations[id].set_key(key);
-            self.event_moves(id);
-            if !self.threads[owner].set_own(id) {
-                return Err(BootError::Dangling("reservation"));
             }
             if EngineId::EXISTS && record.covers_engines != 0 {
                 for user in self.engine_users.all_mut() {
@@ -493,24 +388,26 @@ impl Kernel {
                 }
             }
         }
-        for (index, record) in system.tasks().iter().enumerate() {
-            let id = refer!(ThreadId, index, THREADS, "task");
-            let cluster = refer!(ClusterId, record.cluster, self.counts.clusters, "task");
-            self.threads[id].join(cluster);
+        let tasks = system.tasks();
+        for (index, record) in tasks.iter().enumerate() {
+            let id = known!(ThreadId, index, break);
+            self.threads[id].join(known!(ClusterId, record.cluster, continue));
             self.make_ready(id);
         }
         self.boot_shared_pools()?;
-        // A server without a budget of its own starts on a reserve without an owner: it is ready, and runs up to its first
-        // receive on background time of its cluster.
-        for index in 0..self.counts.threads {
-            let id = refer!(ThreadId, index, THREADS, "task");
+        for (index, record) in tasks.iter().enumerate() {
+            let id = known!(ThreadId, index, break);
+            // A server without a budget of its own starts on a reserve without an owner: it is ready, and runs up to its first
+            // receive on background time of its cluster.
             if self.threads[id].own().is_none() {
                 self.boot_passive(id)?;
             }
-            if system.tasks()[index].flags & task::SLEEPS_INSIDE != 0 {
-                self.sleepers[index / 32] |= 1 << (index % 32);
+            if record.flags & task::SLEEPS_INSIDE != 0
+                && let Some(word) = self.sleepers.get_mut(index / 32)
+            {
+                *word |= 1 << (index % 32);
             }
-            if RESTARTS && !self.boot_life(id, system.tasks()[index].supervision) {
+            if RESTARTS && !self.boot_life(id, record.supervision) {
                 return Err(BootError::Dangling("task"));
             }
             self.settle_at_boot(id);
@@ -520,6 +417,78 @@ impl Kernel {
             cpu.end_reschedule();
         }
         Ok(())
+    }
+
+    fn boot_reservation(
+        &mut self,
+        system: &System<'_>,
+        record: &image::Reservation,
+        id: ReservationId,
+        owner: ThreadId,
+    ) -> Result<(), BootError> {
+        let start = self.start;
+        let cluster = known!(ClusterId, record.cluster, return Ok(()));
+        let class = match record.class {
+            class::REAL_TIME => Class::RealTime,
+            class::SERVICE => Class::Service,
+            _ => Class::Background,
+        };
+        let release = match record.release {
+            release::NONE => Release::None,
+            release::PERIODIC => Release::Periodic,
+            _ => Release::Sporadic,
+        };
+        let overrun = match record.overrun {
+            overrun::THROTTLE => Overrun::Throttle,
+            overrun::SIGNAL => Overrun::Signal,
+            _ => Overrun::EarlyRelease,
+        };
+        let policy = system.clusters().get(record.cluster as usize);
+        let policy = policy.and_then(|record| PolicyName::from_number(record.policy)).unwrap_or_default();
+        let point = policy.priority_point(&TaskParameters {
+            execution: Nanoseconds(record.execution),
+            period: Nanoseconds(record.period),
+            deadline: Nanoseconds(record.deadline),
+            priority: record.priority,
+            cpus: self.clusters[cluster].schedule().cpus().count(),
+        });
+        let is_real_time = class == Class::RealTime;
+        let (releases_early, begins_early) = (record.early_release != 0, record.begins_early != 0);
+        let takes_early = releases_early || overrun == Overrun::EarlyRelease;
+        if !matches!(point, PriorityPoint::AfterRelease(_)) && (takes_early || begins_early) {
+            return Err(BootError::EarlyRelease);
+        }
+        let may_begin_early = CREDITS && is_real_time && release == Release::Sporadic && !takes_early;
+        if begins_early && !may_begin_early {
+            return Err(BootError::BeginsEarly);
+        }
+        let by_clock = release == Release::Periodic;
+        // Time used before the start is void, for all at that instant: no job finds others before it that had more.
+        let starts_over = start != Instant::ZERO && is_real_time;
+        self.reservations[id].set_terms(Terms {
+            owner: Some(owner),
+            cluster: Some(cluster),
+            class,
+            release,
+            overrun,
+            backlog: record.backlog as u8,
+            point,
+            account: Account::new(Nanoseconds(record.budget), Nanoseconds(record.period)),
+            deadline: Nanoseconds(record.deadline),
+            tie: Tie::new(0, Nanoseconds(record.deadline), owner.index() as u16),
+            suspension: Nanoseconds(record.suspension),
+            releases_early,
+            begins_early,
+            only_for_start: false,
+            next_release: if by_clock { start + Nanoseconds(record.phase) } else { Instant::NEVER },
+            replenish_at: if starts_over { start } else { Instant::NEVER },
+            // No job begins before the start, whichever way it is released.
+            earliest_release: start,
+        });
+        let key = self.fresh_key(id);
+        self.reservations[id].set_key(key);
+        self.event_moves(id);
+        if self.threads[owner].set_own(id) { Ok(()) } else { Err(BootError::Dangling("reservation")) }
     }
 
     /// Records jobs as donors at release in each cluster with a task that shares a pool with other clusters.
@@ -554,7 +523,7 @@ impl Kernel {
     fn boot_passive(&mut self, thread: ThreadId) -> Result<(), BootError> {
         let index = self.counts.reservations;
         within(index + 1, THREADS, "reservations")?;
-        let id = refer!(ReservationId, index, THREADS, "reservation");
+        let id = known!(ReservationId, index, return Ok(()));
         self.counts.reservations += 1;
         let cluster = self.threads[thread].cluster();
         self.sequence += 1;

@@ -10,7 +10,6 @@
 
 use fusee_abi::image::{self, POOL_DEVICES, advice};
 use fusee_accel::plugin::{self, GPUS, Kind, Plugin};
-use fusee_accel::topology::{Distance, Topology};
 use fusee_locking::engine::LockError;
 use fusee_locking::pool::{Change, Unadvised};
 use fusee_locking::tokens::{self, Tokens};
@@ -46,21 +45,15 @@ impl Advisers {
             advice::RANDOM => Kind::Random,
             _ => return Err(BootError::Dangling("advice")),
         };
-        let mut distances = [[Distance::Same; GPUS]; GPUS];
-        for (row, numbers) in distances.iter_mut().zip(record.distances) {
-            for (distance, number) in row.iter_mut().zip(numbers) {
-                *distance = Distance::from_number(number).ok_or(BootError::Dangling("advice"))?;
-            }
-        }
         // Tokens of no device are all alike.
         let devices = record.devices.max(1);
-        let topology = u8::try_from(record.replicas / devices)
-            .ok()
-            .and_then(|tokens| Topology::new(u8::try_from(devices).ok()?, tokens, distances).ok());
-        let topology = topology.ok_or(BootError::Dangling("advice"))?;
+        let (Ok(gpus), Ok(tokens)) = (u8::try_from(devices), u8::try_from(record.replicas / devices)) else {
+            return Err(BootError::Dangling("advice"));
+        };
         let adviser = AdviserId::new(usize::from(self.count)).filter(|adviser| adviser.index() < ADVISED_POOLS);
         let adviser = adviser.ok_or(BootError::TooMany("advised pools"))?;
-        self.plugins[adviser].set(kind, topology);
+        let is_fit = self.plugins[adviser].set(kind, gpus, tokens, &record.distances);
+        is_fit.map_err(|_| BootError::Dangling("advice"))?;
         self.count += 1;
         self.of[pool] = Some(adviser);
         Ok(())

@@ -150,6 +150,13 @@ impl<T: Copy + Eq, R: Copy, K: Copy> Node<T, R, K> {
         self.lent_by.or(self.only)
     }
 
+    /// The only donor, if it is in no heap, and came when there was no other.
+    #[must_use]
+    #[inline]
+    pub fn only_donor(&self) -> Option<T> {
+        self.only()
+    }
+
     /// The reservation the thread has chosen.
     #[must_use]
     #[inline]
@@ -482,6 +489,31 @@ pub fn take_back<G: Graph>(graph: &mut G, waiter: G::Thread, target: G::Thread) 
     node.chosen = None;
     node.lent_by = None;
     node.depth = 0;
+}
+
+/// Lends for an uncontended wait: `waiter` becomes the only donor of `target`, which takes over the reservation that `waiter` has chosen. The effect
+/// equals [`wait_for`] and two [`settle`]s, if `target` has no reservation of its own that comes before.
+///
+/// Neither thread may wait or have donors, and both belong to one cluster.
+#[inline]
+pub fn lend_alone<G: Graph>(graph: &mut G, waiter: G::Thread, target: G::Thread) {
+    let node = graph.node_mut(waiter);
+    node.waits_for = Some(target);
+    let chosen = node.chosen;
+    let node = graph.node_mut(target);
+    (node.chosen, node.only, node.depth) = (chosen, Some(waiter), 1);
+}
+
+/// Ends the wait of `waiter`, the only donor of `target`, which chooses `own` from here on. The effect equals [`stop_waiting`] and two [`settle`]s, if
+/// `own` is the reservation of `target` that has budget, and `target` has chosen that of `waiter`, which has no donors.
+#[inline]
+pub fn return_alone<G: Graph>(graph: &mut G, waiter: G::Thread, target: G::Thread, own: Option<G::Reservation>) {
+    graph.node_mut(waiter).waits_for = None;
+    let node = graph.node_mut(target);
+    (node.chosen, node.only, node.lent_by, node.depth) = (own, None, None, 0);
+    if node.serving == Some(waiter) {
+        node.serving = None;
+    }
 }
 
 /// Counts at `target` a donor whose chain was `from` links long and is `to` links long now. If that changes the length of

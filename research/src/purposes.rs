@@ -120,6 +120,7 @@ const PURPOSES: &[(&str, &str, Purpose)] = &[
     ("locking/src/propagation.rs", ANY, Purpose::Donation),
     ("kernel/core/src/donation.rs", ANY, Purpose::Donation),
     ("kernel/core/src/scheduling/settling.rs", ANY, Purpose::Donation),
+    ("kernel/core/src/scheduling/only_donor.rs", ANY, Purpose::Donation),
 
     ("sched/src/account.rs", ANY, Purpose::Budget),
     ("kernel/core/src/time/budgets.rs", ANY, Purpose::Budget),

@@ -48,6 +48,7 @@ const fn class(name: &'static str, functions: &'static [(&'static str, &'static 
 
 const FAST_CALLS: &str = "kernel/core/src/ipc/fast_calls.rs";
 const FAST_SWITCHES: &str = "kernel/core/src/scheduling/fast_switches.rs";
+const ONLY_DONOR: &str = "kernel/core/src/scheduling/only_donor.rs";
 const CALLS: &str = "kernel/core/src/calls.rs";
 const JOBS: &str = "kernel/core/src/time/jobs.rs";
 const EVENTS: &str = "kernel/core/src/ipc/events.rs";
@@ -66,14 +67,14 @@ const CLASSES: [Class; 25] = [
     class("system error", &[]),
     class("call, send", &[(FAST_CALLS, "fast_request"), (FAST_SWITCHES, "fast_send"), (IPC, "call")]),
     class("reply, receive", &[(FAST_CALLS, "fast_reply"), (IPC, "reply_receive")]),
-    class("signal", &[(EVENTS, "signal_call"), (FAST_SWITCHES, "fast_signal")]),
+    class("signal", &[(EVENTS, "signal_call"), (FAST_SWITCHES, "fast_signal"), (ONLY_DONOR, "fast_answer")]),
     class("wait", &[(EVENTS, "wait_call"), (FAST_SWITCHES, "fast_wait")]),
     class("next_job", &[(JOBS, "next_job")]),
     class("release_job", &[(JOBS, "release_job")]),
     class("early_release", &[(JOBS, "early_release")]),
     class("yield", &[(CALLS, "yield_turn"), (FAST_SWITCHES, "fast_yield")]),
-    class("acquire", &[(LOCKS, "acquire")]),
-    class("release", &[(LOCKS, "release_lock")]),
+    class("acquire", &[(LOCKS, "acquire"), (ONLY_DONOR, "fast_lend")]),
+    class("release", &[(LOCKS, "release_lock"), (ONLY_DONOR, "fast_release")]),
     class("should_yield", &[(LOCKS, "should_yield")]),
     class("map, unmap", &[(CALLS, "set_mapped")]),
     class("revoke", &[("kernel/core/src/handles/grants.rs", "revoke")]),

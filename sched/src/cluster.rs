@@ -134,11 +134,18 @@ impl<const N: usize, const CPUS: usize> Cluster<N, CPUS> {
                 Some(cpu)
             }
             _ => {
-                *self.place_mut(id) = READY;
-                self.ready.push(id, key);
+                self.queue(id, key);
                 None
             }
         }
+    }
+
+    /// Adds `id`, which must be absent, behind all links: as [`Cluster::insert`] does if no CPU is free and `key` is no earlier than any linked one.
+    #[inline]
+    pub fn queue(&mut self, id: u16, key: Key) {
+        debug_assert!(!self.contains(id) && self.free_behind(key) == 0, "a reservation queues behind the linked ones");
+        *self.place_mut(id) = READY;
+        self.ready.push(id, key);
     }
 
     /// Whether [`Cluster::insert`] would link a reservation with this key to `cpu`.

@@ -65,6 +65,7 @@
 //! | `spatial` | `accelerators` | engines with a device that decides by keys |
 //! | `engines` | `accelerators` | holds of engines, and their doorbells |
 //! | `tokens` | `locks` | tokens of pools are requested, granted, given back |
+//! | `only_donor` | `scheduling` | fast paths of a thread and its only donor |
 //! | `fast_calls` | `ipc` | fast calls: messages and locks |
 //! | `ipc` | `ipc` | calls, replies, sends |
 //! | `stores` | `ipc` | stores to doorbells that are requests |

@@ -3,6 +3,7 @@
 pub(crate) mod cluster;
 pub(crate) mod cpu;
 mod fast_switches;
+mod only_donor;
 mod reschedule;
 pub(crate) mod reservation;
 pub(crate) mod resting;

@@ -105,7 +105,7 @@ impl Kernel {
     }
 
     /// `acquire` of an engine that is free and needs no watchdog to be set; `release` of an engine that is idle and has no
-    /// waiters.
+    /// waiters. Others with exactly one waiter are tried by `only_donor`.
     #[inline(never)]
     fn fast_lock<M: Machine>(&mut self, machine: &mut M, thread: ThreadId, number: u64) -> Option<ThreadId> {
         let handle = machine.registers(thread).general[0];
@@ -125,7 +125,10 @@ impl Kernel {
         let lock = self.engines[engine].lock_mut();
         let holder = user.index() as u16;
         if number == Call::Acquire as u64 {
-            if lock.state() != Lock::Free || unwatched {
+            if lock.state() != Lock::Free {
+                return self.fast_lend(machine, thread, user, engine);
+            }
+            if unwatched {
                 return None;
             }
             let requested = lock.request(holder);
@@ -133,8 +136,13 @@ impl Kernel {
             self.trace(machine, Event::EngineRequest, Some(thread), u32::from(engine.number()), 0);
             self.granted(machine, engine, user);
         } else {
-            let is_last = lock.state() == Lock::Held(holder) && lock.waiters().is_empty();
-            if !is_last || self.engine_users[user].payer().is_some() || !machine.engine_is_idle(user) {
+            if !lock.waiters().is_empty() {
+                return self.fast_release(machine, thread, user, engine);
+            }
+            if lock.state() != Lock::Held(holder)
+                || self.engine_users[user].payer().is_some()
+                || !machine.engine_is_idle(user)
+            {
                 return None;
             }
             let released = lock.release(holder, true);

@@ -62,10 +62,14 @@ impl Kernel {
     pub(crate) fn fast_rare<M: Machine>(&mut self, machine: &mut M, cpu: CpuId, trap: Trap) -> Option<Outcome> {
         let Trap::Syscall = trap else { return None };
         let thread = self.cpus[cpu].current()?;
-        if machine.registers(thread).general[NUMBER] != Call::Send as u64 {
-            return None;
+        let number = machine.registers(thread).general[NUMBER];
+        if number == Call::Send as u64 {
+            self.fast_send(machine, cpu)
+        } else if number == Call::Signal as u64 {
+            self.fast_answer(machine, cpu)
+        } else {
+            None
         }
-        self.fast_send(machine, cpu)
     }
 
     #[inline(always)]

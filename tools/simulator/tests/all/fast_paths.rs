@@ -89,6 +89,46 @@ fn locks_and_tokens_that_nobody_else_wants() {
     assert_eq!(fast(&two, &[]), both);
 }
 
+/// A background task of this name.
+fn background(name: &str, rest: &str) -> String {
+    format!("[tasks.{name}]\ncluster = \"all\"\nclass = \"background\"\nperiod = \"10ms\"\nbudget = \"1ms\"\n{rest}\n")
+}
+
+#[test]
+fn mutexes_that_one_other_task_wants() {
+    let count = |text: &str| {
+        let all = fast(text, &[]);
+        [Call::Acquire, Call::Release].map(|call| all.iter().find(|(kind, _)| *kind == of(call)).map_or(0, |one| one.1))
+    };
+    let locks = |burn| format!("\"acquire lock\", \"burn {burn}\", \"release lock\"");
+    let handles = "handles = { lock = \"engine lock: acquire\", go = \"notification go: wait\" }";
+    let holder = background("holder", &format!("script = [\"wait go\", {}, \"repeat\"]\n{handles}", locks("100us")));
+    let starter = "script = [\"signal go 1\"]\nhandles = { go = \"notification go: signal\" }";
+    let holder = holder + &job("starter", "9ms", "0ns", starter) + "[notifications.go]\n[engines.lock]\n";
+    let waiter = |script: &str| format!("script = [{script}]\nhandles = {{ lock = \"engine lock: acquire\" }}");
+    assert_eq!(count(&holder), [10, 10]);
+    // The waiter lends to the holder, which lets it go on.
+    let one = holder.clone() + &job("waiter", "5ms", "20us", &waiter(&locks("10us")));
+    assert_eq!(count(&one), [20, 20]);
+    // With a second waiter, which comes first, all but the first request of each job take the slow path until that job is over.
+    let two = one.clone() + &job("second", "2ms", "50us", &waiter(&locks("10us")));
+    let [acquired, released] = count(&two);
+    assert!((20..30).contains(&acquired) && (20..30).contains(&released), "{acquired} and {released}");
+    // A holder with jobs of its own rests while it runs for another, which is for the slow path to count.
+    let jobs = job("holder", "9ms", "0ns", &waiter(&locks("100us"))) + "[engines.lock]\n";
+    assert_eq!(count(&(jobs + &job("waiter", "5ms", "20us", &waiter(&locks("10us"))))), [10, 10]);
+}
+
+#[test]
+fn a_bottom_half_that_runs_for_the_only_thread_that_waits() {
+    let driver = "[tasks.driver]\nscript = [\"wait event\", \"burn 10us\", \"signal done 1\", \"repeat\"]\n\
+                  handles = { event = \"notification event: wait\", done = \"notification done: signal\" }\n\
+                  [notifications.event]\n[notifications.done]\nbound = \"driver\"\n";
+    let helped = "script = [\"signal event 1\", \"wait done\", \"burn 1us\"]\n\
+                  handles = { event = \"notification event: signal\", done = \"notification done: wait\" }";
+    assert_eq!(fast(&(job("helped", "5ms", "0ns", helped) + driver), &[]), [(of(Call::Signal), 10)]);
+}
+
 #[test]
 fn signals_and_waits() {
     let notification = "[notifications.event]\n";

@@ -1,0 +1,65 @@
+//! Kernels of lane detection, in fixed point: the part of the GPU.
+//!
+//! | Kernel | Makes of | |
+//! |---|---|---|
+//! | [`Straighten`] | the camera's picture | the picture of a lens without distortion |
+//! | [`Birdseye`] | that | the road from above |
+//! | [`Marks`] | that | for each cell, how much it looks like a mark of a lane |
+//! | [`Fit`] | both | the lane as a parabola, and the distance of an obstacle |
+//!
+//! A picture has a byte for each pixel, row by row without gaps, the upper left one first. The road from above has a byte for each cell, row by row,
+//! the nearest row first and the leftmost cell first; see [`calibration`].
+//!
+//! All arithmetic is on integers, so a device and the plain function compute the same bits. Blocks run in any order.
+//!
+//! # Times
+//!
+//! Each is a bound for any picture. An emulated engine executes one instruction in a nanosecond, and may execute an eighth of a kernel's time in
+//! instructions.
+#![no_std]
+#![forbid(unsafe_code)]
+
+#[cfg(test)]
+extern crate std;
+
+mod birdseye;
+pub mod calibration;
+mod fit;
+mod marks;
+mod straighten;
+
+pub use birdseye::Birdseye;
+pub use fit::{Fit, LANE_WORDS};
+pub use marks::Marks;
+pub use straighten::Straighten;
+
+use fusee_compute::{Entry, table};
+
+/// All of them, and the one that best-effort clients launch.
+pub const KERNELS: &[Entry] = &table([
+    Entry::of::<Straighten>(),
+    Entry::of::<Birdseye>(),
+    Entry::of::<Marks>(),
+    Entry::of::<Fit>(),
+    Entry::of::<fusee_library::Product>(),
+]);
+
+/// Elements at a multiple of eight bytes, as views are: so they are moved word by word.
+#[repr(align(8))]
+struct Aligned<T>(T);
+
+/// Bits after the point of a place between pixels.
+const PLACE_BITS: u32 = 8;
+
+/// The level at a place between the four pixels around it. `rows` has pixels from row `first` on; the place is in 1/256 pixels.
+#[inline(always)]
+fn between(rows: &[u8], first: i32, [x, y]: [i32; 2]) -> u8 {
+    let at = ((y >> PLACE_BITS) - first) * calibration::WIDTH as i32 + (x >> PLACE_BITS);
+    let pair = |at: usize| rows.get(at..).and_then(|from| from.first_chunk()).map_or([0; 2], |pair: &[u8; 2]| *pair);
+    let above = pair(at as usize);
+    let below = pair(at as usize + calibration::WIDTH);
+    let (u, v) = (x & 255, y & 255);
+    let mean = |[left, right]: [u8; 2]| (i32::from(left) << PLACE_BITS) + (i32::from(right) - i32::from(left)) * u;
+    let (above, below) = (mean(above), mean(below));
+    (((above << PLACE_BITS) + (below - above) * v + (1 << 15)) >> 16) as u8
+}

@@ -1,0 +1,97 @@
+//! The camera's picture without the distortion of its lens.
+
+use core::ops::Range;
+
+use fusee_compute::{Input, Kernel, Output, arguments};
+
+use crate::calibration::{HEIGHT, PIXELS, WIDTH};
+use crate::{Aligned, PLACE_BITS, between};
+
+/// Nanoseconds of each row. 160 pixels of 45 instructions.
+const ROW_TIME: u64 = 58_000;
+/// Nanoseconds of each block besides. 12,000 instructions: its memory is cleared, and the picture is read.
+const BLOCK_TIME: u64 = 100_000;
+/// Rows of a block.
+const ROWS: usize = 25;
+/// The last pixel of a row and the last row, in half pixels: coordinates from the centre have these at both ends.
+const LAST: [i32; 2] = [WIDTH as i32 - 1, HEIGHT as i32 - 1];
+
+arguments! {
+    /// Moves each pixel back to the place where a lens without distortion would have it, between the four pixels around its place in the
+    /// picture. Rows above `first` stay black. Views: the picture; the straight picture.
+    pub struct Straighten {
+        /// The focal length in pixels, 100 to 1,000.
+        pub focal: u16,
+        /// The distortion, in 1/65,536: see [`crate::calibration::LENS`]. From -1/2 to 0.
+        pub lens: i32,
+        /// The first row that is needed.
+        pub first: u16,
+    }
+}
+
+impl Straighten {
+    /// Parts of 2^32 by which a point moves, for a distance of half a pixel from the axis.
+    fn factor(self) -> i64 {
+        i64::from(self.lens) * 65_536 / (4 * i64::from(self.focal) * i64::from(self.focal))
+    }
+
+    /// The place of a point in the picture, both in half pixels from the centre, in 1/256 pixels from the first pixel.
+    fn place(factor: i64, [x, y]: [i32; 2]) -> [i32; 2] {
+        let scale = 65_536 + ((i64::from(x * x + y * y) * factor) >> 16) as i32;
+        let there = |at: i32, last: i32| {
+            let place = ((at * scale) >> 9) + (last << (PLACE_BITS - 1));
+            place.clamp(0, (last << PLACE_BITS) - 1)
+        };
+        [there(x, LAST[0]), there(y, LAST[1])]
+    }
+}
+
+impl Kernel for Straighten {
+    const NAME: &'static str = "car straighten";
+    type Views<'m> = (Input<'m, u8>, Output<'m, u8>);
+
+    fn is_valid(&self) -> bool {
+        (100..=1000).contains(&self.focal) && (-32_768..=0).contains(&self.lens) && usize::from(self.first) < HEIGHT
+    }
+
+    fn elements(&self) -> [usize; 2] {
+        [PIXELS; 2]
+    }
+
+    fn blocks(&self) -> u32 {
+        HEIGHT.div_ceil(ROWS) as u32
+    }
+
+    fn time(&self, blocks: Range<u32>) -> u64 {
+        let needed = |block: u32| {
+            let end = ROWS * (block as usize + 1);
+            end.saturating_sub(usize::from(self.first)).min(ROWS) as u64
+        };
+        blocks.map(|block| BLOCK_TIME + needed(block) * ROW_TIME).sum()
+    }
+
+    fn block(&self, block: u32, (picture, straight): Self::Views<'_>) {
+        let rows = ROWS * block as usize..ROWS * (block as usize + 1);
+        let factor = self.factor();
+        let y = |row: usize| 2 * row as i32 - LAST[1];
+        // The columns at the border and in the middle have the extreme places of a row.
+        let ends = [rows.start, rows.end - 1].map(|row| [0, 1].map(|x| Self::place(factor, [x * LAST[0], y(row)])[1]));
+        let ends = ends.as_flattened().iter().map(|place| (place >> PLACE_BITS) as usize);
+        let first = ends.clone().min().unwrap_or(0);
+        let last = ends.max().map_or(HEIGHT, |last| (last + 2).min(HEIGHT));
+        let mut source = Aligned([0; PIXELS]);
+        let source = &mut source.0[..(last - first) * WIDTH];
+        picture.load(first * WIDTH, source);
+        for row in rows {
+            let mut line = Aligned([0; WIDTH]);
+            if row >= usize::from(self.first) {
+                let (mut x, y) = (-LAST[0], y(row));
+                for pixel in &mut line.0 {
+                    *pixel = between(source, first as i32, Self::place(factor, [x, y]));
+                    x += 2;
+                }
+            }
+            straight.store(row * WIDTH, &line.0);
+        }
+    }
+}

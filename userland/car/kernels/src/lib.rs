@@ -35,14 +35,9 @@ pub use straighten::Straighten;
 
 use fusee_compute::{Entry, table};
 
-/// All of them, and the one that best-effort clients launch.
-pub const KERNELS: &[Entry] = &table([
-    Entry::of::<Straighten>(),
-    Entry::of::<Birdseye>(),
-    Entry::of::<Marks>(),
-    Entry::of::<Fit>(),
-    Entry::of::<fusee_library::Product>(),
-]);
+/// All of them.
+pub const KERNELS: &[Entry] =
+    &table([Entry::of::<Straighten>(), Entry::of::<Birdseye>(), Entry::of::<Marks>(), Entry::of::<Fit>()]);
 
 /// Elements at a multiple of eight bytes, as views are: so they are moved word by word.
 #[repr(align(8))]

@@ -9,16 +9,16 @@ use crate::{Aligned, PLACE_BITS, between};
 
 /// Nanoseconds of each row. 160 pixels of 45 instructions.
 const ROW_TIME: u64 = 58_000;
-/// Nanoseconds of each block besides. 12,000 instructions: its memory is cleared, and the picture is read.
-const BLOCK_TIME: u64 = 100_000;
+/// Nanoseconds of each block besides. 6,000 instructions: its memory is cleared, and the picture is read.
+const BLOCK_TIME: u64 = 50_000;
 /// Rows of a block.
-const ROWS: usize = 25;
+const ROWS: usize = 12;
 /// The last pixel of a row and the last row, in half pixels: coordinates from the centre have these at both ends.
 const LAST: [i32; 2] = [WIDTH as i32 - 1, HEIGHT as i32 - 1];
 
 arguments! {
     /// Moves each pixel back to the place where a lens without distortion would have it, between the four pixels around its place in the
-    /// picture. Rows above `first` stay black. Views: the picture; the straight picture.
+    /// picture. Rows before `first` and from `end` on stay as they are. Views: the picture; the straight picture.
     pub struct Straighten {
         /// The focal length in pixels, 100 to 1,000.
         pub focal: u16,
@@ -26,10 +26,17 @@ arguments! {
         pub lens: i32,
         /// The first row that is needed.
         pub first: u16,
+        /// The row after the last one that is needed, up to [`HEIGHT`].
+        pub end: u16,
     }
 }
 
 impl Straighten {
+    fn rows(self, block: u32) -> Range<usize> {
+        let (begin, end) = (usize::from(self.first) + ROWS * block as usize, usize::from(self.end));
+        begin.min(end)..(begin + ROWS).min(end)
+    }
+
     /// Parts of 2^32 by which a point moves, for a distance of half a pixel from the axis.
     fn factor(self) -> i64 {
         i64::from(self.lens) * 65_536 / (4 * i64::from(self.focal) * i64::from(self.focal))
@@ -51,7 +58,8 @@ impl Kernel for Straighten {
     type Views<'m> = (Input<'m, u8>, Output<'m, u8>);
 
     fn is_valid(&self) -> bool {
-        (100..=1000).contains(&self.focal) && (-32_768..=0).contains(&self.lens) && usize::from(self.first) < HEIGHT
+        let is_lens = (100..=1000).contains(&self.focal) && (-32_768..=0).contains(&self.lens);
+        is_lens && self.first < self.end && usize::from(self.end) <= HEIGHT
     }
 
     fn elements(&self) -> [usize; 2] {
@@ -59,19 +67,15 @@ impl Kernel for Straighten {
     }
 
     fn blocks(&self) -> u32 {
-        HEIGHT.div_ceil(ROWS) as u32
+        usize::from(self.end - self.first).div_ceil(ROWS) as u32
     }
 
     fn time(&self, blocks: Range<u32>) -> u64 {
-        let needed = |block: u32| {
-            let end = ROWS * (block as usize + 1);
-            end.saturating_sub(usize::from(self.first)).min(ROWS) as u64
-        };
-        blocks.map(|block| BLOCK_TIME + needed(block) * ROW_TIME).sum()
+        blocks.map(|block| BLOCK_TIME + self.rows(block).len() as u64 * ROW_TIME).sum()
     }
 
     fn block(&self, block: u32, (picture, straight): Self::Views<'_>) {
-        let rows = ROWS * block as usize..ROWS * (block as usize + 1);
+        let rows = self.rows(block);
         let factor = self.factor();
         let y = |row: usize| 2 * row as i32 - LAST[1];
         // The columns at the border and in the middle have the extreme places of a row.
@@ -84,12 +88,10 @@ impl Kernel for Straighten {
         picture.load(first * WIDTH, source);
         for row in rows {
             let mut line = Aligned([0; WIDTH]);
-            if row >= usize::from(self.first) {
-                let (mut x, y) = (-LAST[0], y(row));
-                for pixel in &mut line.0 {
-                    *pixel = between(source, first as i32, Self::place(factor, [x, y]));
-                    x += 2;
-                }
+            let (mut x, y) = (-LAST[0], y(row));
+            for pixel in &mut line.0 {
+                *pixel = between(source, first as i32, Self::place(factor, [x, y]));
+                x += 2;
             }
             straight.store(row * WIDTH, &line.0);
         }

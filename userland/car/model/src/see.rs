@@ -5,7 +5,8 @@ use car_kernels::{Birdseye, Fit, LANE_WORDS, Marks, Straighten};
 use fusee_compute::run;
 
 /// The first stage. Views: the picture; the straight picture.
-pub const STRAIGHTEN: Straighten = Straighten { focal: FOCAL as u16, lens: (LENS * 65_536.0) as i32, first: 34 };
+pub const STRAIGHTEN: Straighten =
+    Straighten { focal: FOCAL as u16, lens: (LENS * 65_536.0) as i32, first: 38, end: 86 };
 /// The second stage. Views: the straight picture; the road from above.
 pub const BIRDSEYE: Birdseye = Birdseye {
     focal: FOCAL as u16,

@@ -8,7 +8,7 @@ use crate::Aligned;
 use crate::calibration::{CELLS, COLUMN, COLUMNS, FIRST, ROW, ROWS, forward};
 
 /// Nanoseconds. 140,000 instructions.
-const TIME: u64 = 1_600_000;
+const TIME: u64 = 1_300_000;
 
 /// Words of a lane: marks that were found; the distance of the lane's centre to the left of the car, in um; its slope there, in 1/1,000,000; its
 /// curvature, in 1/1,000,000 m; millimetres from the car to an obstacle on the lane, or 0; the mean deviation of the marks, in um; two zeros.

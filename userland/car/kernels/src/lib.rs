@@ -46,15 +46,10 @@ struct Aligned<T>(T);
 /// Bits after the point of a place between pixels.
 const PLACE_BITS: u32 = 8;
 
-/// The level at a place between the four pixels around it. `rows` has pixels from row `first` on; the place is in 1/256 pixels.
+/// The level between four pixels, two above two, at so many 1/256 pixels to the right and below.
 #[inline(always)]
-fn between(rows: &[u8], first: i32, [x, y]: [i32; 2]) -> u8 {
-    let at = ((y >> PLACE_BITS) - first) * calibration::WIDTH as i32 + (x >> PLACE_BITS);
-    let pair = |at: usize| rows.get(at..).and_then(|from| from.first_chunk()).map_or([0; 2], |pair: &[u8; 2]| *pair);
-    let above = pair(at as usize);
-    let below = pair(at as usize + calibration::WIDTH);
-    let (u, v) = (x & 255, y & 255);
-    let mean = |[left, right]: [u8; 2]| (i32::from(left) << PLACE_BITS) + (i32::from(right) - i32::from(left)) * u;
-    let (above, below) = (mean(above), mean(below));
-    (((above << PLACE_BITS) + (below - above) * v + (1 << 15)) >> 16) as u8
+fn between([a, b, c, d]: [u8; 4], right: u32, below: u32) -> u8 {
+    let [a, b, c, d] = [a, b, c, d].map(u32::from);
+    let (above, under) = (a * (256 - right) + b * right, c * (256 - right) + d * right);
+    ((above * (256 - below) + under * below + (1 << 15)) >> 16) as u8
 }

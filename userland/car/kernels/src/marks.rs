@@ -7,8 +7,8 @@ use fusee_compute::{Input, Kernel, Output, arguments};
 use crate::Aligned;
 use crate::calibration::{CELLS, COLUMNS, ROWS};
 
-/// Nanoseconds of each row. 128 cells of 16 instructions.
-const ROW_TIME: u64 = 18_000;
+/// Nanoseconds of each row. 128 cells of 22 instructions.
+const ROW_TIME: u64 = 26_000;
 /// Nanoseconds of each block besides.
 const BLOCK_TIME: u64 = 20_000;
 /// Rows of a block.

@@ -12,10 +12,11 @@ use car::world::Result;
 use car_kernels::LANE_WORDS;
 use fusee::SharedBytes;
 
-/// Words of 8 bytes of the head of `course`: steps, room before the obstacle in `f64`, then the fields of the result behind `steps`, in `f64`.
-pub const HEAD_WORDS: usize = 8;
+/// Words of 8 bytes of the head of `course`: steps, room before the obstacle in `f64`, the fields of the result behind `steps`, in `f64`, and the
+/// release of the world's first step, in ns.
+pub const HEAD_WORDS: usize = 9;
 /// Bytes before the first entry.
-pub const BEGIN: usize = 64;
+pub const BEGIN: usize = 128;
 /// Bytes of an entry of `lanes`.
 pub const LANE: usize = 8 + 4 * LANE_WORDS;
 /// Bytes of an entry of `steps`.
@@ -42,12 +43,13 @@ pub fn command(memory: &SharedBytes, step: u32, data: [u8; 8]) {
 }
 
 /// Writes the head of `course`.
-pub fn head(memory: &SharedBytes, result: &Result, room: f64) {
+pub fn head(memory: &SharedBytes, result: &Result, room: f64, begin: u64) {
     let Result { steps, worst, worst_at, squares, driven, fastest, braked } = *result;
     memory.write_u64(0, steps.into());
     for (at, number) in [room, worst, worst_at, squares, driven, fastest, braked].into_iter().enumerate() {
         memory.write_u64(8 * (at + 1), number.to_bits());
     }
+    memory.write_u64(8 * (HEAD_WORDS - 1), begin);
 }
 
 /// Reads the head of `course`: the result, and the room before the obstacle.

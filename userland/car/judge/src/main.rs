@@ -1,0 +1,8 @@
+//! Judges the kept run of the car: see the library of this package.
+#![forbid(unsafe_code)]
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    fusee_host::evidence::main(car_judge::judge)
+}

@@ -13,7 +13,7 @@
 //! configurations CPUs and GPUs in each arrangement
 //! boot           starts of boards, and of images that are wrong
 //! cards          boards that start from cards
-//! demo, vision   the demo and the stabilised video
+//! demo, vision, car   the demo, the stabilised video, the car
 //! dump, gdb      whether the right lines are named
 //! endings        runs whose systems do not end themselves
 //! errata         instructions that some CPUs get wrong
@@ -48,6 +48,7 @@ pub mod arrows;
 pub mod boards;
 pub mod boot;
 pub mod browser;
+pub mod car;
 pub mod cards;
 pub mod combinations;
 pub mod command;

@@ -17,8 +17,8 @@ use crate::case::{Case, Found, Kind, Needs};
 use crate::context::{Context, Group};
 use crate::target::run_case;
 use crate::{
-    arrows, boards, boot, browser, cards, combinations, configurations, conformance, demo, docs, dump, endings, errata,
-    gdb, hosted, hosts, house, isolation, kernels, messages, outputs, own_kernels, own_programs, own_project,
+    arrows, boards, boot, browser, car, cards, combinations, configurations, conformance, demo, docs, dump, endings,
+    errata, gdb, hosted, hosts, house, isolation, kernels, messages, outputs, own_kernels, own_programs, own_project,
     own_skeletons, readme, refusal, resolution, runs, schemas, stream, structure, target, times, turns, vision,
 };
 
@@ -515,6 +515,7 @@ fn own(context: &Arc<Context>, cases: &mut Vec<Case>) -> Result<()> {
             demo::check(workspace, workspace.manifest(Path::new(demo_judge::MANIFEST))?)
         });
     }
+    emulated(context, "zcu102", &format!("own::{}", car::CHECK), cases, car::check);
     from_cards(context, cases);
     for check in dump::checks(context.root())? {
         let name = format!("own::{}", check.name);

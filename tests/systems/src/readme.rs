@@ -18,9 +18,10 @@ use fusee_host::project::{KEPT_DIR, Project};
 use crate::command::as_tool;
 
 /// Pages whose commands are run.
-const PAGES: [&str; 15] = [
+const PAGES: [&str; 16] = [
     "docs/accelerator.md",
     "docs/buses.md",
+    "docs/car.md",
     "docs/debugging.md",
     "docs/demo.md",
     "docs/drivers.md",

@@ -27,6 +27,8 @@ const SAFE: [&str; 21] = [
     "drivers/r5f/commands",
     "drivers/stream/frames",
     "tools/card",
+    "userland/car/kernels",
+    "userland/car/model",
     "userland/graph",
     "userland/vision",
     "userland/vision/kernels",

@@ -126,7 +126,7 @@ pub struct Replay {
     pub equal_senses: usize,
     /// Whether the account of the whole course is equal.
     pub is_result_equal: bool,
-    /// The longest times from a picture to its lane, and to the first step of the world with a command that knows it, in ns.
+    /// The longest times from a picture to its lane, and to the job of the world from which on a command holds that knows it, in ns.
     pub to_lane: u64,
     /// See [`Replay::to_lane`].
     pub to_wheels: u64,
@@ -201,7 +201,8 @@ impl Replay {
         for step in record.steps.iter().filter(|step| step.picture > 0) {
             let first = heard.partition_point(|number| *number < word(&step.command, 4));
             if first < heard.len() {
-                let there = record.instant(first as u32 + 1);
+                // A command holds from the job on that received it, up to the next one, which moves the car by it.
+                let there = record.instant(first as u32);
                 self.to_wheels = self.to_wheels.max(there.saturating_sub(record.instant(step.picture)));
             }
         }

@@ -62,7 +62,7 @@ fn line(svg: &mut String, points: impl Iterator<Item = [f64; 2]>, style: &str) {
 fn plan(svg: &mut String, ways: &[Vec<Place>; 2]) {
     let to = |[east, north]: [f64; 2]| [360.0 + east * 1.2, 215.0 - north * 1.2];
     let aside = |left: f64| {
-        (0..=course::LENGTH as u32).map(move |along| {
+        (0..=course::LENGTH as u32).step_by(2).map(move |along| {
             let course::Point { place: [x, y], direction: (sine, cosine), .. } = course::at(along.into());
             to([x - left * sine, y + left * cosine])
         })

@@ -132,7 +132,7 @@ pub struct Replay {
     pub to_wheels: u64,
     /// Nanoseconds from the last picture that has a lane to the end of the course.
     after: u64,
-    /// The way of the car, a place each 50 ms.
+    /// The way of the car, a place each 100 ms.
     pub way: Vec<Place>,
 }
 
@@ -155,7 +155,7 @@ impl Replay {
             world.step(command_of(*data).0);
             senses.push(world.senses());
             let number = world.result.steps;
-            if number.is_multiple_of(10) {
+            if number.is_multiple_of(20) {
                 self.way.push([world.car.along, world.car.offset, world.car.place[0], world.car.place[1]]);
             }
             if !world.is_picture() {

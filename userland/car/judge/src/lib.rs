@@ -32,12 +32,12 @@ pub fn judge(run: &Evidence<'_>, say: &dyn Fn(&str)) -> Result<bool> {
     let result = record.result;
     let rms = (result.squares / f64::from(result.steps.max(1))).sqrt();
     say(&format!(
-        "lateral error: {rms:.3} m RMS, {:.3} m at most, {:.0} m along the course",
+        "lateral error: {rms:.3} m RMS, {:.3} m at most, {:.3} m along the course",
         result.worst, result.worst_at
     ));
     say(&match result.braked > 0.0 {
         true => format!(
-            "stopping distance: {:.1} m from {:.1} m/s; {:.2} m are left",
+            "stopping distance: {:.3} m from {:.3} m/s; {:.3} m are left",
             result.braked, result.fastest, record.room
         ),
         false => "the car has not braked".to_owned(),

@@ -26,7 +26,7 @@ pub struct Lane {
 pub struct Step {
     /// Its instant, in ns.
     at: u64,
-    /// The picture whose lane it had, or 0.
+    /// The picture of its lane, or 0 if it had none.
     picture: u32,
     wheels: [u8; 8],
     yaw: [u8; 8],
@@ -110,7 +110,7 @@ pub type Place = [f64; 4];
 /// The results of the host, compared with those of the board.
 #[derive(Clone, Debug, Default)]
 pub struct Replay {
-    /// Pictures, those of them whose lane was found on the board, and those whose lane the controller has used.
+    /// Pictures, those of them with a lane on the board, and those with a lane that the controller has used.
     pub pictures: usize,
     /// See [`Replay::pictures`].
     pub lanes: usize,

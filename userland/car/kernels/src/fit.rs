@@ -37,7 +37,7 @@ arguments! {
     pub struct Fit {
         /// Millimetres from one mark to the other, 2,000 to 5,000.
         pub lane: u16,
-        /// Rows whose marks count, up to [`ROWS`].
+        /// Rows with marks that count, up to [`ROWS`].
         pub rows: u16,
     }
 }

@@ -1,4 +1,4 @@
-//! Marks of lanes: what is brighter than the road on both sides of it.
+//! Marks of lanes: cells that are brighter than the road on both sides.
 
 use core::ops::Range;
 

@@ -13,7 +13,7 @@ const ROW_TIME: u64 = 56_000;
 const BLOCK_TIME: u64 = 50_000;
 /// Rows of a block.
 const ROWS: usize = 12;
-/// Pixels from one to the next whose place is computed; those between lie evenly between them, to 1/100 of a pixel.
+/// Pixels from one to the next with a place that is computed; those between lie evenly between them, to 1/100 of a pixel.
 const STRIDE: usize = 4;
 /// Rows of the picture that a block reads at most: at the border of the picture a row bends by 17.
 const SOURCE_ROWS: usize = 40;

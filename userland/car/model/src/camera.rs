@@ -266,7 +266,7 @@ impl Rear {
         (self.columns[0]..=self.columns[1]).contains(&(x as i16)) && (self.rows[0]..=self.rows[1]).contains(&(y as i16))
     }
 
-    /// The light of a ray that may meet the obstacle, before what it would meet else.
+    /// The light of a ray that may meet the obstacle, and otherwise passes it.
     fn over(&self, light: i32, ray: &Ray) -> i32 {
         let [right, down] = ray.slopes.map(|slope| f64::from(slope) / 16384.0);
         let (goes, sinks, left) = (COSINE - down * SINE, SINE + down * COSINE, -right);

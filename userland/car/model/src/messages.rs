@@ -51,7 +51,7 @@ pub fn wheels(car: &Car) -> [u8; 8] {
     data
 }
 
-/// The data of the yaw rate, with what the sensor adds to it, in rad/s.
+/// The data of the yaw rate, with the error of the sensor, in rad/s.
 #[must_use]
 pub fn yaw(car: &Car, error: f64, number: u32) -> [u8; 8] {
     let [a, b, c, d] = rounded((car.yaw + error) * YAW_UNIT).to_le_bytes();

@@ -1,6 +1,6 @@
 //! The world: the car on its course, step by step, and the record of how it went.
 //!
-//! The world steps by the clock, with the command that it has received last, and waits for nobody.
+//! The world steps by the clock, with the command that it has received last, and waits for no task.
 
 use crate::course;
 use crate::messages;

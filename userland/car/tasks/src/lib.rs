@@ -67,7 +67,7 @@ impl Newest {
     }
 }
 
-//--- What is handed on
+//--- Values
 
 /// Bytes of a picture with its stamp.
 pub const PICTURE_BYTES: usize = STAMP_BYTES + PIXELS;

@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | `course` | world | a [head](HEAD_WORDS); then for each step of the world the data of the command that held in it, 8 bytes |
 //! | `lanes` | track | for each picture its number, the instant at which its lane was there in us, and the [words of the lane](car_kernels::LANE_WORDS) |
-//! | `steps` | control | for each step its instant in us; the number of the picture whose lane it had, or 0; the data of the wheels, the yaw rate and its command, 8 bytes each |
+//! | `steps` | control | for each step its instant in us; the number of the picture of its lane, or 0 if it had none; the data of the wheels, the yaw rate and its command, 8 bytes each |
 //!
 //! The first four bytes of `lanes` and `steps` are the number of entries, which begin at [`BEGIN`].
 

@@ -80,6 +80,10 @@ impl Board<'_> {
         let mut constant = |comment: &str, name: &str, kind: &str, value: String| {
             let _ = writeln!(out, "/// {comment}\npub const {name}: {kind} = {value};");
         };
+        let name = self.path.file_stem().and_then(|name| name.to_str()).unwrap_or_default();
+        constant("The board's name.", "NAME", "&str", format!("{name:?}"));
+        let controller = self.choice("controller.kind", &["gicv3", "gicv2", "bcm2836"]);
+        constant("The kind of the interrupt controller.", "CONTROLLER", "&str", format!("{controller:?}"));
         let range = |from: u64, to: u64| format!("{from:#x}..{to:#x}");
         let (from, to) = (self.number("windows.from"), self.number("windows.to"));
         constant("Windows that hold devices.", "DEVICES", "Range<u64>", range(from, to));

@@ -33,8 +33,8 @@ impl Console {
         Self(unsafe { Registers::new(base) })
     }
 
-    /// Sends one byte, once the line has room for it.
-    fn put(&mut self, byte: u8) {
+    /// Sends a byte as it is, once there is room for it. The line was switched on by text that was written before.
+    pub fn write_byte(&mut self, byte: u8) {
         let (data, flags, full) = PORT;
         for _ in 0..PATIENCE {
             if self.0.read32(flags) & full == 0 {
@@ -50,13 +50,13 @@ impl fmt::Write for Console {
         if let Some((register, bits)) = ENABLE {
             self.0.write32(register, bits);
         }
-        text.bytes().for_each(|byte| self.put(byte));
+        text.bytes().for_each(|byte| self.write_byte(byte));
         Ok(())
     }
 
     /// Shorter than what `core` has for any text: the kernel's is ASCII.
     fn write_char(&mut self, one: char) -> fmt::Result {
-        self.put(u8::try_from(one).unwrap_or(b'?'));
+        self.write_byte(u8::try_from(one).unwrap_or(b'?'));
         Ok(())
     }
 }

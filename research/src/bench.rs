@@ -224,7 +224,7 @@ fn measure(arguments: &BenchArguments, install: bool) -> Result<Measured> {
         bare: sizes::sizes(&workspace.builder().kernel(0)?)?,
         without_sharing: sizes::sizes(&workspace.builder().kernel(build::USUAL & !feature::SHARING)?)?,
         without_streams: sizes::sizes(&workspace.builder().kernel(build::USUAL & !feature::STREAMS)?)?,
-        with_spatial: sizes::sizes(&workspace.builder().kernel(feature::ALL)?)?,
+        with_spatial: sizes::sizes(&workspace.builder().kernel(build::USUAL | feature::SPATIAL)?)?,
         column,
         root: workspace.root,
     })

@@ -20,6 +20,7 @@ use core::ops::Range;
 use core::slice;
 
 use fusee_abi::image::{Header, ImageError, System, feature};
+use fusee_abi::speech::{CHECKSUM, Step};
 use fusee_bsp::interrupt::Signal;
 use fusee_bsp::start::{Conduit, Start};
 use fusee_bsp::{board, console, device_tree, semihosting};
@@ -33,7 +34,7 @@ use crate::panic::Plain;
 use crate::spaces::SpaceError;
 use crate::translation::{Access, How, MEMORY_TYPES, MapError, OFFSET, PAGE, Pool, Space, direct, physical};
 use crate::trap::State;
-use crate::{clock, cpu, engine, interrupts, panic, smp, spaces, trace, trap, vectors};
+use crate::{clock, cpu, engine, interrupts, panic, smp, spaces, speak, trace, trap, vectors};
 
 global_asm!(
     r#"
@@ -142,6 +143,9 @@ fusee_says_exception:
     .pushsection .text.boot, "ax"
 fusee_start:
     mov     x20, x0
+    .if {speaks}
+    mrs     x19, CurrentEL
+    .endif
     bl      fusee_listen
     mrs     x9, CurrentEL
     cmp     x9, #12
@@ -221,6 +225,9 @@ fusee_start:
     add     x0, x0, x1
     mov     sp, x0
     mov     x0, x20
+    .if {speaks}
+    lsr     x1, x19, #2
+    .endif
     mov     x29, #0
     mov     x30, #0
     msr     tpidr_el1, xzr
@@ -331,6 +338,7 @@ fusee_replace_tables:
     console_offset = const board::CONSOLE % GIB / BLOCK * 8,
     blocks = const (board::MEMORY.end - board::MEMORY.start) / BLOCK,
     close = const CLOSE as u32,
+    speaks = const cfg!(feature = "speaks") as u32,
 );
 
 const GIB: u64 = 1 << 30;
@@ -407,11 +415,14 @@ impl Layout {
 /// The first Rust code: the boot CPU, alone, on its own stack, with the boot tables.
 ///
 /// # Safety
-/// Called once, by boot code, with the physical address of the device tree.
+/// Called once, by boot code, with the physical address of the device tree, and, in a kernel that can speak, the exception level at which the image was entered.
 #[unsafe(export_name = "fusee_boot")]
-unsafe extern "C" fn boot(device_tree: u64) -> ! {
+unsafe extern "C" fn boot(device_tree: u64, entered: u64) -> ! {
     vectors::install();
     let system = packed_system();
+    speak::start(&system);
+    let version = Plain(env!("CARGO_PKG_VERSION"));
+    speak::step(Step::Kernel, format_args!("Fusee {version}, trace {}", Plain(trace::LEVEL.name())));
     let layout = Layout::read(system.bytes().len() as u64);
     // SAFETY: called once: so is this function.
     let mut pool = unsafe { Pool::take() };
@@ -425,6 +436,10 @@ unsafe extern "C" fn boot(device_tree: u64) -> ! {
     if let Some(tree) = tree {
         compare_board(tree);
     }
+    let by = Plain(if tree.is_some() { ", as its device tree says" } else { ", without a device tree" });
+    speak::step(Step::Board, format_args!("{}{by}", Plain(board::NAME)));
+    speak::step(Step::Level, format_args!("EL1, entered at EL{entered}"));
+    speak::step(Step::Memory, format_args!("{:#x} to {:#x}", board::MEMORY.start, board::MEMORY.end));
     let conduit = conduit(tree);
     // SAFETY: alone.
     unsafe { panic::CONDUIT.set(conduit) };
@@ -452,6 +467,7 @@ unsafe extern "C" fn boot(device_tree: u64) -> ! {
         unsafe { spaces::build(&system, &mut pool, &(layout.text.start..layout.memory.end), &mut state.board) }
             .unwrap_or_else(|error| refuse_spaces(error));
         route_interrupts(&system, state);
+        speak::step(Step::Controller, format_args!("{}", Plain(board::CONTROLLER)));
         state.kernel.boot(&system).unwrap_or_else(|error| refuse_objects(error));
         // SAFETY: called once and alone; memory behind the kernel's has no owner yet.
         let engine = unsafe { engine::prepare(&system, &(layout.memory.end..board::MEMORY.end)) }
@@ -462,9 +478,18 @@ unsafe extern "C" fn boot(device_tree: u64) -> ! {
         }
         // SAFETY: alone.
         unsafe { clock::start() };
+        speak::step(Step::Counter, format_args!("{} Hz", clock::frequency()));
         // SAFETY: once; the kernel's tables are complete.
         unsafe { start_others(conduit, cpus, engine) };
         smp::enter(CpuId(0), state);
+        if speak::is_on() {
+            speak::wait_for(cpus);
+            speak::step(Step::Cpus, format_args!("{} of {}", cpus as u64, board::CPUS as u64));
+            let (tasks, checksum) = (system.tasks().len() as u64, header.checksum);
+            speak::step(Step::Tasks, format_args!("{tasks}, {}{checksum:#018x}", Plain(CHECKSUM)));
+            // SAFETY: the others wait for the lock, which we have. What was printed counts for nothing: time begins here.
+            unsafe { clock::start() };
+        }
     })
 }
 

@@ -36,6 +36,12 @@ pub unsafe fn start() {
     unsafe { RATE.set(Rate { zero: counter(), scale }) };
 }
 
+/// Ticks of the counter in a second.
+#[inline(always)]
+pub fn frequency() -> u64 {
+    CNTFRQ_EL0.get()
+}
+
 /// Makes the calling CPU's timer ready, disarmed, and lets tasks read the counter.
 pub fn enter() {
     disarm();

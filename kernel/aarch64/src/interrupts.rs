@@ -11,8 +11,8 @@ use fusee_kernel_core::id::InterruptId;
 use fusee_kernel_core::limits::CPUS;
 
 use crate::cell::BootCell;
-use crate::panic;
 use crate::translation::direct;
+use crate::{panic, speak};
 
 /// Software interrupt: look at your plan again.
 pub const KICK: u32 = 0;
@@ -75,6 +75,7 @@ pub fn of_line(number: u32) -> Option<InterruptId> {
 #[cold]
 pub fn refuse(number: u32) {
     if number == SHUTDOWN {
+        speak::stop_others();
         // Relaxed: stored by this CPU, in `shut_down`.
         panic::exit(EXIT_CODE.load(Ordering::Relaxed));
     }

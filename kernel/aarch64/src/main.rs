@@ -3,7 +3,8 @@
 //! `kernel/core` decides; this crate carries decisions out. It owns the parts that a pure state machine cannot have:
 //! exception vectors and register frames ([`vectors`], [`frame`]), translation ([`translation`]), the one
 //! lock around the kernel ([`lock`]), time ([`clock`]), interrupts ([`interrupts`]), the start of this and
-//! the other CPUs ([`boot`], [`smp`]), and the trace in memory ([`trace`]).
+//! the other CPUs ([`boot`], [`smp`]), the trace in memory ([`trace`]), and the lines of a kernel that
+//! speaks ([`speak`]).
 //!
 //! # How a trap travels
 //!
@@ -51,6 +52,8 @@ mod panic;
 mod smp;
 #[cfg(target_os = "none")]
 mod spaces;
+#[cfg(target_os = "none")]
+mod speak;
 #[cfg(start = "spin-table")]
 mod spin_table;
 mod streams;

@@ -17,8 +17,8 @@ use fusee_kernel_core::Registers;
 use tock_registers::interfaces::Readable;
 
 use crate::cell::BootCell;
-use crate::cpu;
 use crate::translation::direct;
+use crate::{cpu, speak};
 
 /// Exit code of a run that ends by a panic.
 pub const PANIC: u32 = 101;
@@ -50,7 +50,7 @@ unsafe impl Sync for LastRegisters {}
 static LAST_REGISTERS: LastRegisters = LastRegisters(UnsafeCell::new(Registers::EMPTY));
 
 /// The serial line as long as nothing better is known to work.
-fn console() -> Console {
+pub fn console() -> Console {
     let base = NonNull::new(direct(board::CONSOLE)).unwrap_or(NonNull::dangling());
     // SAFETY: the board has its serial line there, switched on at reset or by the boot loader, and both the boot tables and the kernel's
     // own map it.
@@ -160,6 +160,7 @@ fn end() -> ! {
 
 /// Ends the run with `code`.
 pub fn exit(code: u32) -> ! {
+    speak::end(code);
     // Relaxed: for this CPU's own exception vector.
     LEAVING.store(true, Ordering::Relaxed);
     semihosting::exit(code);
@@ -173,7 +174,7 @@ fn power_off() -> ! {
     halt()
 }
 
-fn halt() -> ! {
+pub fn halt() -> ! {
     loop {
         // SAFETY: `wfi` waits; it changes no state.
         unsafe { asm!("wfi", options(nomem, nostack, preserves_flags)) };

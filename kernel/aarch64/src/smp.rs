@@ -17,7 +17,7 @@ use crate::translation::direct;
 #[cfg(not(start = "spin-table"))]
 use crate::translation::physical;
 use crate::trap::State;
-use crate::{clock, interrupts, trap, vectors};
+use crate::{clock, interrupts, speak, trap, vectors};
 
 /// How many of the board's CPUs lie between two of the kernel's.
 static STRIDE: BootCell<usize> = BootCell::new(0);
@@ -110,5 +110,6 @@ unsafe extern "C" fn secondary_main(cpu: NonNull<Cpu>) -> ! {
     // SAFETY: this CPU's own, for good: the only reference.
     let cpu = unsafe { &mut *cpu.as_ptr() };
     let id = cpu.id;
+    speak::arrive(id.index());
     trap::run(cpu, |state| enter(id, state))
 }

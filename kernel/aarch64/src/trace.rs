@@ -104,6 +104,28 @@ pub unsafe fn write(record: Record) {
     unsafe { AtomicU64::from_ptr(&raw mut header.written) }.store(written + 1, Ordering::Release);
 }
 
+/// Records that a CPU has written.
+#[cfg(feature = "speaks")]
+pub fn written(cpu: usize) -> u64 {
+    // SAFETY: inside the static array, and initialised by `start`, which boot calls before anything that could ask; one aligned word, which another
+    // CPU may be writing.
+    ring(cpu).map_or(0, |ring| unsafe {
+        AtomicU64::from_ptr(&raw mut (*ring).header.assume_init_mut().written).load(Ordering::Acquire)
+    })
+}
+
+/// Records of a CPU that are kept, at most.
+#[cfg(feature = "speaks")]
+pub const CAPACITY: u64 = RING_RECORDS as u64;
+
+/// The record of a CPU with this number among those that it has written; one of the newest [`CAPACITY`].
+#[cfg(feature = "speaks")]
+pub fn record(cpu: usize, number: u64) -> Record {
+    // SAFETY: inside the static array, and written: `number` is below `written`. The kernel has stopped.
+    ring(cpu)
+        .map_or(Record::default(), |ring| unsafe { (*ring).records[number as usize % RING_RECORDS].assume_init_read() })
+}
+
 //--- Traps
 
 /// The known facts about the trap that a CPU handles, for levels that keep traps: for others this is nothing, and takes no time.

@@ -158,28 +158,31 @@ pub mod feature {
     pub const CREDITS: u32 = 1 << 11;
     /// Engines with a device that decides by the keys of jobs.
     pub const SPATIAL: u32 = 1 << 12;
-    /// Each with its name, which is that of a Cargo feature of the kernel, in the order of their bits.
-    pub const NAMES: [(u32, &str); 13] = [
-        (ENGINES, "engines"),
-        (GROUPS, "groups"),
-        (POOLS, "pools"),
-        (ADVICE, "advice"),
-        (WATCHDOGS, "watchdogs"),
-        (LOANS, "loans"),
-        (GRANTS, "grants"),
-        (CLUSTERS, "clusters"),
-        (SHARING, "sharing"),
-        (RESTART, "restart"),
-        (STREAMS, "streams"),
-        (CREDITS, "credits"),
-        (SPATIAL, "spatial"),
+    /// Lines on the serial line for each step of the start, and the trace there after the end.
+    pub const SPEAKS: u32 = 1 << 13;
+    /// The name of each, which is that of a Cargo feature of the kernel, in the order of their bits.
+    pub const NAMES: [&str; 14] = [
+        "engines",
+        "groups",
+        "pools",
+        "advice",
+        "watchdogs",
+        "loans",
+        "grants",
+        "clusters",
+        "sharing",
+        "restart",
+        "streams",
+        "credits",
+        "spatial",
+        "speaks",
     ];
     /// All of them.
     pub const ALL: u32 = (1 << NAMES.len()) - 1;
 
     /// The names of those in `features`.
     pub fn names(features: u32) -> impl Iterator<Item = &'static str> {
-        NAMES.into_iter().filter(move |(bit, _)| features & bit != 0).map(|(_, name)| name)
+        NAMES.into_iter().enumerate().filter(move |(bit, _)| features >> bit & 1 != 0).map(|(_, name)| name)
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! System-call numbers and registers (`call`), errors (`error`), the packed system that `xtask` writes and
 //! the kernel boots from (`image`), the page that lists the objects of a task (`environment`), the
-//! binary trace (`trace`), the scripts of conformance systems (`script`), the note in each program that says
+//! binary trace (`trace`), the scripts of conformance systems (`script`), the lines of a kernel that speaks (`speech`), the note in each program that says
 //! which version it was built for (`program`), and the messages between a program on the host and the simulator
 //! (`door`).
 //!
@@ -19,6 +19,7 @@ pub mod image;
 pub mod lives;
 pub mod program;
 pub mod script;
+pub mod speech;
 pub mod trace;
 
 pub use call::Call;

@@ -100,6 +100,9 @@ pub const SET_ASIDE: usize = if CREDITS { THREADS } else { 1 };
 /// Whether devices can decide by the keys of jobs.
 pub const SPATIAL: bool = cfg!(feature = "spatial");
 
+/// Whether the machine may have to print the steps of its start.
+pub const SPEAKS: bool = cfg!(feature = "speaks");
+
 /// Whether devices can be kept from memory that is not theirs.
 pub const STREAMS: bool = cfg!(feature = "streams");
 /// Devices that can be, in a kernel that has that.

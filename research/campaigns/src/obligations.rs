@@ -71,6 +71,7 @@ keys! {
         trace: Nothing("what the kernel writes down; its time is among the costs of paths"),
         admission: Nothing("whether a system is built, never what is proved of it (`verdict`)"),
         panic: Nothing("what follows a panic, after which nothing is proved"),
+        speaks: Nothing("what is printed before time zero, and after the end"),
         distance: Counted("which way copies go between devices: `uses` says how long they take"),
     }
     EndTask at "system.end" {

@@ -20,12 +20,13 @@ use crate::structure::files;
 pub const NAME: &str = "dependencies of crates point one way";
 
 /// Folders, the lowest first. A crate belongs to the longest of these that its path begins with.
-const ORDER: [&str; 32] = [
+const ORDER: [&str; 33] = [
     "sched",
     "locking",
     "sched/analysis",
     "sched/arrangements",
     "kernel/abi",
+    "drivers/stream/frames",
     "accel/contract",
     "accel/compute",
     "accel",

@@ -25,6 +25,7 @@
 //! refusal        images that no tool of ours would make
 //! screens        pictures of a screen
 //! files          files of a disk
+//! spoken         boards at a serial port
 //! stream         the trace that a task sends
 //! turns          turns of emulated CPUs
 //! docs, readme   pages: links, commands, and their output
@@ -82,6 +83,7 @@ pub mod resolution;
 pub mod runs;
 pub mod schemas;
 pub mod screens;
+pub mod spoken;
 pub mod stream;
 pub mod structure;
 pub mod target;

@@ -19,7 +19,7 @@ use crate::target::run_case;
 use crate::{
     arrows, boards, boot, browser, car, cards, combinations, configurations, conformance, demo, docs, dump, endings,
     errata, gdb, hosted, hosts, house, isolation, kernels, messages, outputs, own_kernels, own_programs, own_project,
-    own_skeletons, readme, refusal, resolution, runs, schemas, stream, structure, target, times, turns, vision,
+    own_skeletons, readme, refusal, resolution, runs, schemas, spoken, stream, structure, target, times, turns, vision,
 };
 
 /// The choice of the checks that are listed.
@@ -495,6 +495,14 @@ fn own(context: &Arc<Context>, cases: &mut Vec<Case>) -> Result<()> {
         };
         emulated(context, board, &name, cases, isolation::check_probes);
     }
+    for board in Board::NAMES {
+        let name = match board {
+            DEFAULT_BOARD => format!("own::{}", spoken::CHECK),
+            _ => format!("own::{board}: {}", spoken::CHECK),
+        };
+        emulated(context, board, &name, cases, spoken::check);
+    }
+    emulated(context, DEFAULT_BOARD, &format!("own::{}", spoken::MISTAKES), cases, spoken::check_mistakes);
     for (features, system) in combinations::ALL {
         let name = format!("own::{}", combinations::name(features));
         let workspace = context.workspace(&name);

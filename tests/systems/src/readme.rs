@@ -25,6 +25,7 @@ const PAGES: [&str; 16] = [
     "docs/debugging.md",
     "docs/demo.md",
     "docs/drivers.md",
+    "docs/first-power-on.md",
     "docs/first-task.md",
     "docs/five-minutes.md",
     "docs/lives.md",
@@ -183,6 +184,8 @@ fn normal(line: &str) -> String {
         let is_rule = word.chars().all(|c| "─═".contains(c));
         match (is_time, is_unit, is_rule) {
             _ if is_whole => normal.push("all".into()),
+            // A checksum of a system.
+            _ if word.strip_prefix("0x").is_some_and(|digits| digits.len() == 16) => normal.push("#".into()),
             _ if is_job(word) => normal.push(word.trim_end_matches(|c: char| c.is_ascii_digit()).into()),
             _ if is_about_job && word.starts_with('`') => {
                 let name = word.trim_end_matches(|c: char| c.is_ascii_punctuation());

@@ -1,20 +1,25 @@
 //! `cargo xtask run`: one system in QEMU, from manifest to verdict.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use clap::Args;
 use fusee_abi::trace::Level;
+use fusee_host::answers::By;
 use fusee_host::build::Kernel;
 use fusee_host::decisive::Decisive;
 use fusee_host::evidence::Called;
+use fusee_host::folders::Folder;
 use fusee_host::judge::{Cause, Problem};
 use fusee_host::kernels::{self};
-use fusee_host::system::{self, Workspace};
+use fusee_host::on::{self, OnOptions};
+use fusee_host::port;
+use fusee_host::system::{self, Image, Run, Workspace};
 use fusee_host::turns::{self, Turns};
 use fusee_host::words;
 use fusee_host::{answers, kept, observed, qemu, report, screen};
-use fusee_manifest::{Expectations, Profile, Time};
+use fusee_manifest::{Expectations, Manifest, Profile, Time};
 use fusee_views::latency::Latencies;
 use fusee_views::metrics::Metrics;
 
@@ -77,6 +82,12 @@ pub struct RunArguments {
     /// The text.
     #[arg(long, value_name = "TEXT", requires = "screenshot", default_value = screen::STANDS)]
     when: String,
+    /// Listen at this serial port to a board that was started with this system (`cargo xtask flash`), in place of a run in QEMU. The manifest needs `speaks = true`.
+    #[arg(long, value_name = "PORT", conflicts_with_all = ["limit", "quantum", "turns", "measure", "screenshot", "unmanaged", "qemu"])]
+    on: Option<PathBuf>,
+    /// Bits a second at that port.
+    #[arg(long, value_name = "RATE", requires = "on", default_value_t = port::RATE)]
+    baud: u32,
     /// Print one JSON object (docs/schema/run.json), and all else to the standard error output.
     #[arg(long)]
     json: bool,
@@ -106,8 +117,8 @@ fn expects_more(expected: &Expectations) -> bool {
 /// Prints the tables that options ask for; returns what is wrong in them.
 fn say_what_was_asked_for(
     run: &RunArguments,
-    image: &system::Image,
-    outcome: &system::Run,
+    image: &Image,
+    outcome: &Run,
     say: &dyn Fn(&str),
 ) -> Result<Vec<Problem>> {
     let mut problems = Vec::new();
@@ -121,7 +132,7 @@ fn say_what_was_asked_for(
     if let (true, Ok(trace)) = (run.observed, &outcome.trace) {
         say(&observed::table(&answers::observed(trace, &image.manifest.system)).to_string());
     }
-    if run.observed && image.profile == Profile::Det {
+    if run.observed && outcome.by == By::QemuDet {
         let kernels = kernels::of(&image.manifest.system, &outcome.outcome)?;
         if !kernels.is_empty() {
             say(&kernels::table(&kernels).to_string());
@@ -145,38 +156,11 @@ pub fn run(run: &RunArguments, install: bool) -> Result<bool> {
     };
     manifest.system.trace = run.trace.unwrap_or(manifest.system.trace);
     let (workspace, folder) = workspace.in_folder()?;
-    let image = workspace.image_of_manifest(manifest, run.system.profile.into(), run.system.unmanaged)?;
-    system::say_what_is_reached(&image.manifest.system);
-    let mut arguments = run.qemu.clone();
-    if run.turns {
-        ensure!(image.profile == Profile::Det, "`--turns`: with `par` emulated CPUs do not take turns");
-        arguments.extend(system::watching(&workspace, &image)?);
-    }
-    let stimuli = screen::stimuli(&image.manifest.system, run.screenshot.as_deref(), &run.when)?;
-    let judge = Called::of(&workspace.project, &image.manifest)?;
-    qemu::listen()?;
-    folder.announce()?;
-    let mut outcome = system::run(
-        &workspace,
-        &image,
-        &system::RunOptions {
-            echo: !run.json,
-            quantum: Turns::of(&image.manifest.system, run.quantum).quantum,
-            is_patient: false,
-            enters: true,
-            arguments,
-            until: run.limit.map(|limit| limit.0),
-            stimuli,
-            is_visited: !run.qemu.is_empty(),
-            decisive: match run.keep_going {
-                true => Vec::new(),
-                false => {
-                    Decisive::of(&image.manifest.system, image.manifest.expectations.as_ref(), run.limit.is_some())
-                }
-            },
-            ..system::RunOptions::quiet(run.seconds)
-        },
-    )?;
+    let judge = Called::of(&workspace.project, &manifest)?;
+    let (image, mut outcome) = match &run.on {
+        Some(port) => on_a_board(run, &workspace, &folder, manifest, port)?,
+        None => in_qemu(run, &workspace, &folder, manifest)?,
+    };
     if let Ok(trace) = &outcome.trace {
         system::keep_trace(&workspace.project, &image.manifest, trace)?;
         system::keep_tables(&workspace.project, &image.programs)?;
@@ -218,4 +202,60 @@ pub fn run(run: &RunArguments, install: bool) -> Result<bool> {
         words::say(&answers::line(&system::answer(&image, &outcome, problems))?);
     }
     Ok(is_good)
+}
+
+/// Builds a system, and runs it in QEMU.
+fn in_qemu(run: &RunArguments, workspace: &Workspace, folder: &Folder, manifest: Manifest) -> Result<(Image, Run)> {
+    let image = workspace.image_of_manifest(manifest, run.system.profile.into(), run.system.unmanaged)?;
+    system::say_what_is_reached(&image.manifest.system);
+    let mut arguments = run.qemu.clone();
+    if run.turns {
+        ensure!(image.profile == Profile::Det, "`--turns`: with `par` emulated CPUs do not take turns");
+        arguments.extend(system::watching(workspace, &image)?);
+    }
+    let stimuli = screen::stimuli(&image.manifest.system, run.screenshot.as_deref(), &run.when)?;
+    qemu::listen()?;
+    folder.announce()?;
+    let outcome = system::run(
+        workspace,
+        &image,
+        &system::RunOptions {
+            echo: !run.json,
+            quantum: Turns::of(&image.manifest.system, run.quantum).quantum,
+            is_patient: false,
+            enters: true,
+            arguments,
+            until: run.limit.map(|limit| limit.0),
+            stimuli,
+            is_visited: !run.qemu.is_empty(),
+            decisive: match run.keep_going {
+                true => Vec::new(),
+                false => {
+                    Decisive::of(&image.manifest.system, image.manifest.expectations.as_ref(), run.limit.is_some())
+                }
+            },
+            ..system::RunOptions::quiet(run.seconds)
+        },
+    )?;
+    Ok((image, outcome))
+}
+
+/// Builds a system, and listens to a board that runs it. The board may use each of its CPUs, or, if an emulator plays it, every other one.
+fn on_a_board(
+    run: &RunArguments,
+    workspace: &Workspace,
+    folder: &Folder,
+    manifest: Manifest,
+    port: &Path,
+) -> Result<(Image, Run)> {
+    on::ensure_speaks(&manifest)?;
+    let first = workspace.image_of_manifest(manifest.clone(), Profile::Par, false)?;
+    let second = workspace.image_of(manifest, first.programs.clone(), Profile::Det, false);
+    let mut images: Vec<Image> = [first].into_iter().chain(second.ok()).collect();
+    qemu::listen()?;
+    folder.announce()?;
+    let limit = Duration::from_secs(run.seconds);
+    let options = OnOptions { port, rate: run.baud, echo: !run.json, limit, silence: on::SILENCE };
+    let (which, outcome) = on::run(&images, &options)?;
+    Ok((images.swap_remove(which), outcome))
 }

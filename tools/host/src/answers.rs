@@ -50,13 +50,15 @@ pub struct RunAnswer {
 }
 
 /// Who ran the system.
-#[derive(Clone, Copy, Debug, JsonSchema, Serialize)]
+#[derive(Clone, Copy, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum By {
     /// QEMU, by counted instructions.
     QemuDet,
     /// QEMU, on the host's threads.
     QemuPar,
+    /// A board.
+    Board,
     /// The simulator.
     Simulator,
 }

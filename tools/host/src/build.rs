@@ -57,12 +57,12 @@ pub struct Builder<'a> {
 pub enum Features {
     /// What the systems ask for.
     Asked,
-    /// All but `spatial`, and that if they ask for it: what is measured, and what all tests run on.
+    /// All but `spatial` and `speaks`, and these if they ask for them: what is measured, and what all tests run on.
     All,
 }
 
 /// What kernels have that are measured, and that tests run on.
-pub const USUAL: u32 = feature::ALL & !feature::SPATIAL;
+pub const USUAL: u32 = feature::ALL & !(feature::SPATIAL | feature::SPEAKS);
 
 /// How the kernel is built.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

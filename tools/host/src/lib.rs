@@ -5,6 +5,7 @@
 //! ```text
 //! evidence   the results of a run, for judges
 //! kept       what is kept of the last run of a project
+//! on         one run on a board, at a serial port
 //! run        one run of an image: QEMU, trace, verdict, report
 //! ends       ends of runs whose systems do not end themselves
 //! isolation  whether translation tables are what the manifest says
@@ -22,6 +23,8 @@
 //! decode     guest memory -> trace, addresses -> source lines, stacks -> calls
 //! screen     when a picture of a screen is made
 //! qemu       runs an image under a time limit
+//! line       a serial line on which a kernel speaks
+//! port       a serial port of this host
 //! hosted     programs of tasks for the host, where the simulator runs them
 //! build      kernel, firmware, tasks and manifest -> one bootable image
 //! project    the cargo workspace that a command is about
@@ -56,10 +59,13 @@ pub mod isolation;
 pub mod judge;
 pub mod kept;
 pub mod kernels;
+pub mod line;
 pub mod look;
 pub mod meter;
 pub mod observed;
+pub mod on;
 pub mod picture;
+pub mod port;
 pub mod project;
 pub mod pulse;
 pub mod qemu;

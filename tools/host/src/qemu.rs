@@ -16,11 +16,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
 use fusee_manifest::{Board, Profile};
+use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 
+use crate::line::Line;
 use crate::meter::{self, Patience};
 use crate::picture::Picture;
 use crate::{echo, toolchain, words};
@@ -45,6 +47,8 @@ pub struct Setup<'a> {
     pub limit: Duration,
     /// or, if it is patient, of the CPUs that the host gives to the emulator.
     pub is_patient: bool,
+    /// Whether the kernel speaks: its trace follows the text of the console.
+    pub speaks: bool,
     /// Whether the console is shown while it is printed, and Ctrl-C ends the run instead of us.
     pub echo: bool,
     /// Whether Ctrl-C is for another program that is beside it: it ends neither the run nor us.
@@ -56,6 +60,8 @@ pub struct Setup<'a> {
     pub arguments: &'a [String],
     /// What comes from outside.
     pub stimuli: Stimuli,
+    /// Something that is the serial line, in place of ourselves.
+    pub line: Option<&'a File>,
 }
 
 /// See [`Setup::ends`].
@@ -189,6 +195,11 @@ impl GuestMemory {
         Ok(())
     }
 
+    /// That of a run whose memory nobody here can read.
+    pub fn none() -> Result<GuestMemory> {
+        Ok(GuestMemory { file: memfd_create("none", MemfdFlags::CLOEXEC)?.into(), base: 0 })
+    }
+
     /// That of a run whose memory was kept, from the address `base` on.
     pub fn kept(path: &Path, base: u64) -> Result<GuestMemory> {
         Ok(GuestMemory { file: File::open(path).with_context(|| path.display().to_string())?, base })
@@ -212,6 +223,12 @@ pub fn listen() -> Result<()> {
     Ok(())
 }
 
+/// Whether a signal has come that ends the run; always `false` without [`listen`].
+pub fn is_interrupted() -> bool {
+    // Relaxed: nothing else is read that the handler writes.
+    INTERRUPTED.get().is_some_and(|interrupted| interrupted.load(Ordering::Relaxed))
+}
+
 /// Runs the image to its end, or to the end of our patience.
 pub fn run(setup: &Setup<'_>) -> Result<Outcome> {
     let memory = guest_memory(setup)?;
@@ -225,15 +242,26 @@ pub fn run(setup: &Setup<'_>) -> Result<Outcome> {
     }
     let mut child = command
         .args(["-monitor", &format!("unix:{},server=on,wait=off", monitor.path.display())])
-        .stdin(if setup.stimuli.input.is_some() { Stdio::piped() } else { Stdio::null() })
-        .stdout(Stdio::piped())
+        .stdin(match setup.line {
+            Some(line) => line.try_clone()?.into(),
+            None if setup.stimuli.input.is_some() => Stdio::piped(),
+            None => Stdio::null(),
+        })
+        .stdout(match setup.line {
+            Some(line) => line.try_clone()?.into(),
+            None => Stdio::piped(),
+        })
         .stderr(Stdio::piped())
         .spawn()
         .with_context(|| format!("{} does not start", setup.qemu.display()))?;
     let _place = (setup.profile == Profile::Det).then(|| Place::of(&child));
-    let (Some(stdout), Some(stderr)) = (child.stdout.take(), child.stderr.take()) else {
-        bail!("{} has no output", setup.qemu.display());
+    // The command has copies of the line, which would keep it open.
+    drop(command);
+    let stdout: Box<dyn Read + Send> = match child.stdout.take() {
+        Some(stdout) => Box::new(stdout),
+        None => Box::new(std::io::empty()),
     };
+    let Some(stderr) = child.stderr.take() else { bail!("{} has no output", setup.qemu.display()) };
     // What is typed may be typed; the screen shows what a picture is wanted of.
     let (prints, heard) = channel();
     let (shows, shown) = channel();
@@ -241,7 +269,7 @@ pub fn run(setup: &Setup<'_>) -> Result<Outcome> {
         // A system that ends before it has read all has had enough, and one that never prints has nobody who types.
         std::thread::spawn(move || heard.recv().is_ok() && stdin.write_all(input.as_bytes()).is_ok());
     }
-    let echo = setup.echo;
+    let (echo, speaks) = (setup.echo, setup.speaks);
     let wanted = setup.stimuli.screen.clone();
     let may_type = prints.clone();
     let (listens, listened) = channel();
@@ -252,12 +280,11 @@ pub fn run(setup: &Setup<'_>) -> Result<Outcome> {
         Some(line) if has_line(console, line) => drop(shows.send(())),
         Some(_) => {}
     };
-    let console = std::thread::spawn(move || copy_console(stdout, echo, &mut hears));
+    let console = std::thread::spawn(move || copy_console(stdout, echo, speaks, &mut hears));
     let noise = std::thread::spawn(move || filter_errors(stderr));
     if setup.apart {
         flag::register(SIGINT, Arc::default())?;
     }
-    let is_interrupted = || INTERRUPTED.get().is_some_and(|interrupted| interrupted.load(Ordering::Relaxed));
     let emulator = child.id();
     // As many CPUs as are emulated may be busy at once.
     let patience = RefCell::new(Patience::new(setup.limit));
@@ -274,7 +301,6 @@ pub fn run(setup: &Setup<'_>) -> Result<Outcome> {
         now > used.replace(now) || meter::rests(emulator)
     };
     let ended_by = || match () {
-        // Relaxed: nothing else is read that the handler writes.
         () if is_interrupted() => Some(EndedBy::User),
         () if is_over() => Some(EndedBy::Limit),
         () => (setup.ends)(&memory, &had_turn),
@@ -552,12 +578,16 @@ fn has_line(console: &[u8], text: &str) -> bool {
 }
 
 /// `hears` is given all that was printed so far, again and again.
-fn copy_console(mut from: impl Read, echo: bool, hears: &mut dyn FnMut(&[u8])) -> String {
+fn copy_console(mut from: impl Read, echo: bool, speaks: bool, hears: &mut dyn FnMut(&[u8])) -> String {
     let mut all = Vec::new();
+    let mut line = Line::default();
     let mut buffer = [0; 4096];
     while let Ok(count @ 1..) = from.read(&mut buffer) {
         // A serial line ends lines with two characters, files and pipes with one; terminals take that, too.
-        let new: Vec<u8> = buffer[..count].iter().copied().filter(|byte| *byte != b'\r').collect();
+        let new: Vec<u8> = match speaks {
+            true => line.add(&buffer[..count]),
+            false => buffer[..count].iter().copied().filter(|byte| *byte != b'\r').collect(),
+        };
         all.extend_from_slice(&new);
         hears(&all);
         if echo {

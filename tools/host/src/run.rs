@@ -2,6 +2,8 @@
 
 use std::cell::LazyCell;
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -12,7 +14,7 @@ use fusee_manifest::{Panic, Profile, Resolved};
 use fusee_views::explain::Turn;
 use fusee_views::metrics::Metrics;
 
-use crate::answers::{self, RunAnswer};
+use crate::answers::{self, By, RunAnswer};
 use crate::counts::Counts;
 use crate::decisive::{Decisive, Why};
 use crate::decode::Rings;
@@ -51,6 +53,10 @@ pub struct RunOptions<'a> {
     pub is_visited: bool,
     /// Tasks whose end ends the run.
     pub decisive: Vec<Decisive>,
+    /// Something that is the serial line, in place of ourselves: then the console is not known.
+    pub line: Option<&'a File>,
+    /// Set by somebody else who wants the run to end.
+    pub over: Option<&'a AtomicBool>,
 }
 
 /// See [`RunOptions::watch`].
@@ -72,6 +78,8 @@ impl RunOptions<'_> {
             stimuli,
             is_visited: false,
             decisive: Vec::new(),
+            line: None,
+            over: None,
         }
     }
 }
@@ -80,6 +88,8 @@ impl RunOptions<'_> {
 pub struct Run {
     /// How it ended.
     pub outcome: Outcome,
+    /// Who ran it.
+    pub by: By,
     /// The tasks whose end has ended it, if it ended so.
     pub decisive: Option<Decisive>,
     /// Whether it was to end at an instant.
@@ -140,6 +150,10 @@ pub fn run(workspace: &Workspace, image: &Image, options: &RunOptions<'_>) -> Re
         if let Some(watch) = options.watch {
             watch(&|| rings.as_ref().ok()?.trace(memory).ok());
         }
+        // Relaxed: nothing else is read.
+        if options.over.is_some_and(|over| over.load(Ordering::Relaxed)) {
+            return Some(EndedBy::Enough);
+        }
         let recorded = options.until.and_then(|_| rings.as_ref().ok()?.latest(memory));
         watched.reached(memory, recorded, had_turn)
     };
@@ -159,11 +173,13 @@ pub fn run(workspace: &Workspace, image: &Image, options: &RunOptions<'_>) -> Re
         quantum: options.quantum,
         limit: Duration::from_secs(options.seconds),
         is_patient: options.is_patient,
+        speaks: system.speaks,
         echo: options.echo,
         apart: false,
         ends: &ends,
         arguments: &arguments,
         stimuli: options.stimuli.clone(),
+        line: options.line,
     })?;
     let late = late_completions(system, &outcome)?;
     if late > 0 && image.profile == Profile::Det {
@@ -204,6 +220,10 @@ pub fn run(workspace: &Workspace, image: &Image, options: &RunOptions<'_>) -> Re
     let has_limit = options.until.is_some();
     Ok(Run {
         outcome,
+        by: match image.profile {
+            Profile::Det => By::QemuDet,
+            Profile::Par => By::QemuPar,
+        },
         decisive,
         has_limit,
         late,
@@ -295,6 +315,12 @@ pub fn end_words(image: &Image, run: &Run, watch: &Watch<'_>) -> (Option<Cause>,
         (None, Some(EndedBy::User), _) => bad(Cause::NotEnded, "the run was interrupted"),
         (None, ..) => {
             let took = outcome.took.as_secs();
+            if run.by == By::Board {
+                let words = format!(
+                    "the system did not end within {took} s; `--seconds` waits longer, `end = \"TIME\"` under `[system]` ends it"
+                );
+                return bad(Cause::NotEnded, &words);
+            }
             let words = format!(
                 "the system did not end within {took} s of the host; `--seconds` gives it more, `--for` ends it on time"
             );
@@ -354,16 +380,19 @@ pub fn print_outcome(image: &Image, run: &Run, say: &dyn Fn(&str)) -> Vec<Proble
             eprintln!("{}", describe(record, system));
         }
     }
-    if trace.lost > 0 {
+    if trace.lost > 0 && run.by != By::Board {
         let note = report::yellow("note:");
         eprintln!(
             "{note} the first {} records of the trace were overwritten; the kernel has counted all jobs",
             trace.lost
         );
     }
-    say(&run.turns.words(image.profile));
-    if let Some(words) = run.turns.warning(image.profile) {
-        eprintln!("{} {words}", report::yellow("note:"));
+    match (run.by, run.turns.warning(image.profile)) {
+        (By::Board, _) => say("time: the board's"),
+        (_, warning) => {
+            say(&run.turns.words(image.profile));
+            warning.into_iter().for_each(|words| eprintln!("{} {words}", report::yellow("note:")));
+        }
     }
     let mut verdict = watch.verdict(image.manifest.expectations.as_ref());
     if let Some(Err(error)) = &run.counts {
@@ -372,20 +401,20 @@ pub fn print_outcome(image: &Image, run: &Run, say: &dyn Fn(&str)) -> Vec<Proble
     verdict.harmless.iter().for_each(|words| say(words));
     let missed = !verdict.misses.is_empty();
     let mut broken = Vec::new();
-    if missed && excuse(image).is_none() {
+    if missed && excuse(image, run).is_none() {
         // The reason comes before its victims.
         for text in observed::broken(&answers::observed(trace, system)) {
             eprintln!("{} {text}", report::red("error:"));
             broken.push(Problem { cause: Cause::Declaration, text });
         }
     }
-    if let Some(why) = excuse(image) {
+    if let Some(why) = excuse(image, run) {
         for words in std::mem::take(&mut verdict.misses) {
             eprintln!("{} {words}: {why}", report::yellow("note:"));
         }
     }
     verdict.problems().into_iter().for_each(|problem| bad(problem.cause, problem.text));
-    if missed && excuse(image).is_none() {
+    if missed && excuse(image, run).is_none() {
         report::say_why_missed(trace, system, &run.away);
     }
     broken.extend(problems);
@@ -403,10 +432,7 @@ pub fn answer(image: &Image, run: &Run, problems: Vec<Problem>) -> RunAnswer {
     RunAnswer {
         name: system.name.clone(),
         unit: answers::Unit::Ns,
-        by: match image.profile {
-            Profile::Det => answers::By::QemuDet,
-            Profile::Par => answers::By::QemuPar,
-        },
+        by: run.by,
         ended_at: trace.records.last().map_or(0, |record| record.time),
         exit: run.outcome.code.map(i64::from),
         ended_by: match run.outcome.ended_by {
@@ -428,10 +454,10 @@ pub fn answer(image: &Image, run: &Run, problems: Vec<Problem>) -> RunAnswer {
 }
 
 /// Why missed deadlines say nothing about the system, if they do not.
-fn excuse(image: &Image) -> Option<&'static str> {
-    match (image.unmanaged, image.profile) {
+fn excuse(image: &Image, run: &Run) -> Option<&'static str> {
+    match (image.unmanaged, run.by) {
         (true, _) => Some("engines were not managed"),
-        (_, Profile::Par) => Some("with `par` times are the host's"),
-        (false, Profile::Det) => None,
+        (_, By::QemuPar) => Some("with `par` times are the host's"),
+        (false, _) => None,
     }
 }

@@ -87,8 +87,10 @@ pub fn under<T>(
                 echo,
                 apart: true,
                 ends: &|_: &GuestMemory, _: &dyn Fn() -> bool| done.load(Ordering::Relaxed).then_some(EndedBy::Enough),
+                speaks: system.speaks,
                 arguments: &arguments,
                 stimuli: Stimuli::default(),
+                line: None,
             });
             over.store(true, Ordering::Relaxed);
             outcome.map(|_| ())

@@ -144,6 +144,7 @@ pub(crate) fn resolve(file: &schema::File, graphs: Vec<Graph>) -> Result<Resolve
                 schema::Trace::Full => Level::Full,
             },
             panic: file.system.panic.as_ref().map(|panic| *panic.get_ref()).unwrap_or_default(),
+            speaks: file.system.speaks,
             is_strict: file.system.admission == schema::Admission::Refuse,
             clusters: Vec::new(),
             tasks: Vec::new(),

@@ -127,6 +127,9 @@ pub struct System {
     #[serde(default, skip_serializing_if = "is_default")]
     pub admission: Admission,
     pub panic: Option<Spanned<Panic>>,
+    /// Whether the kernel prints each step of its start on the serial line, and its trace after the end.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub speaks: bool,
     /// The distances between devices: percent of the time over a near way.
     pub distance: Option<Spanned<Vec<Vec<Spanned<u32>>>>>,
 }

@@ -18,7 +18,7 @@ use crate::id::{
 };
 use crate::limits::{
     CLUSTERS, CPUS, CREDITS, GATES, HANDLES, MEMBERS, MEMBERS_PER_ENGINE, PENDING_JOBS, POOLS_PER_TASK, RELEASES,
-    RESTARTS, SPATIAL, STREAMS, THREADS, USERS_PER_ENGINE, USERS_PER_POOL, WATCHDOGS,
+    RESTARTS, SPATIAL, SPEAKS, STREAMS, THREADS, USERS_PER_ENGINE, USERS_PER_POOL, WATCHDOGS,
 };
 use crate::object::{Object, Overrun, PoolUser, Release, TokenWatch};
 use crate::scheduling::reservation::Terms;
@@ -56,6 +56,7 @@ const PRESENT: u32 = when(EngineId::EXISTS, feature::ENGINES)
     | when(RESTARTS, feature::RESTART)
     | when(CREDITS, feature::CREDITS)
     | when(SPATIAL, feature::SPATIAL)
+    | when(SPEAKS, feature::SPEAKS)
     | when(STREAMS, feature::STREAMS);
 
 const fn when(exists: bool, bits: u32) -> u32 {

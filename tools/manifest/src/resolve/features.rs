@@ -31,6 +31,7 @@ impl Resolved {
                 self.handles.iter().any(|handle| handle.kind == kind::TASK && handle.rights & rights::CREDIT != 0),
             ),
             (feature::SPATIAL, self.engine_users.iter().any(|user| user.key != 0)),
+            (feature::SPEAKS, self.speaks),
             (feature::SHARING, self.engines.iter().any(|(_, engine)| engine.shared_longest != 0)),
         ];
         needs.into_iter().filter(|(_, needed)| *needed).fold(0, |features, (bit, _)| features | bit)

@@ -40,6 +40,8 @@ pub struct Resolved {
     pub trace: Level,
     /// The behaviour of a kernel after a panic.
     pub panic: Panic,
+    /// Whether the kernel prints the steps of its start, and the trace after its end.
+    pub speaks: bool,
     /// Whether unproved tasks are refused, not only warned of.
     pub is_strict: bool,
     /// Clusters, in order of their indices; so are all others.

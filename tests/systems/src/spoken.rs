@@ -1,0 +1,198 @@
+//! Boards that speak: `cargo xtask run --on` judges a board at a serial port as it judges QEMU. The board is QEMU's, its serial port a pseudo-terminal.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::{Context, Result, anyhow, ensure};
+use fusee_host::decode::Symbols;
+use fusee_host::port;
+use fusee_host::system::{self, Image, RunOptions, Workspace, lacks, profile_name};
+use fusee_host::turns::Turns;
+use fusee_manifest::{Manifest, Profile};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+
+use crate::command::as_tool;
+use crate::own_project::Ran;
+
+/// The name of a check; those of other boards begin with the name of the board.
+pub const CHECK: &str = "a board at a serial port has the table, verdict and exit of QEMU";
+/// The name of another.
+pub const MISTAKES: &str = "a wrong board, a start that is stuck, and noise at a serial port are named";
+
+/// Host seconds of a run.
+const SECONDS: u64 = 60;
+/// `b .`, by which an instruction is replaced.
+const STAND_STILL: [u8; 4] = 0x1400_0000_u32.to_le_bytes();
+/// Bytes that a line at another rate could bring.
+const NOISE: [u8; 9] = [0x80, 0xf8, 0, 0x78, 0xfe, 0xff, 0, 0x98, 0x86];
+
+/// A system that prints and ends itself. One task is hard; with `burns` of more than its budget of 2 ms it is late.
+fn manifest(board: &str, cpus: u32, burns: &str) -> String {
+    format!(
+        "[system]\nname = \"spoken\"\nboard = \"{board}\"\ncpus = {cpus}\nstart = \"10ms\"\nspeaks = true\nadmission = \"warn\"\n\
+         [tasks.worker]\nscript = [\"burn {burns}\"]\nperiod = \"10ms\"\ndeadline = \"5ms\"\nbudget = \"2ms\"\nwcet = \"1ms\"\nhard = true\n\
+         [tasks.hello]\nbinary = \"apps/hello\"\nperiod = \"20ms\"\nbudget = \"2ms\"\nwcet = \"600us\"\nparameters = {{ jobs = 3 }}\n\
+         handles = {{ console = \"endpoint console: call\", system = \"system: shutdown\" }}\nuses = {{ console = {{ times = 2 }} }}\n\
+         [tasks.console]\nbinary = \"console-driver/console-driver\"\n\
+         handles = {{ uart = \"region uart: read write\", console = \"endpoint console: receive\" }}\n\
+         [endpoints.console]\nserver = \"console\"\nservice_max = \"200us\"\n[regions.uart]\ndevice = \"uart0\"\n"
+    )
+}
+
+/// The manifest of a check, as a file, and its image for the board of the workspace.
+fn made(workspace: &Workspace, name: &str, burns: &str) -> Result<(PathBuf, Image)> {
+    let board = workspace.the_board()?;
+    let read = |cpus: u32| -> Result<(String, Manifest)> {
+        let text = manifest(&board.name, cpus, burns);
+        let manifest = Manifest::parse(Path::new(name), &text)?;
+        Ok((text, manifest))
+    };
+    let two = read(2)?;
+    let is_too_many = lacks(workspace, &two.1.system, Profile::Det).is_some();
+    let (text, manifest) = if is_too_many { read(1)? } else { two };
+    let folder = workspace.project.kept("spoken")?;
+    std::fs::create_dir_all(&folder)?;
+    let path = folder.join(format!("{}-{name}.toml", board.name));
+    std::fs::write(&path, text)?;
+    let programs = workspace.builder().programs(&[&manifest.system])?;
+    let image = workspace.image_of(manifest, programs, Profile::Det, false)?;
+    Ok((path, image))
+}
+
+/// A pseudo-terminal: the side of the board, and the side of the host, which is kept open and has no settings of a terminal.
+struct Line {
+    board: File,
+    path: PathBuf,
+    host: File,
+}
+
+impl Line {
+    fn new() -> Result<Line> {
+        let board = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY)?;
+        grantpt(&board)?;
+        unlockpt(&board)?;
+        let name = ptsname(&board, Vec::new())?;
+        let path = PathBuf::from(name.to_str().context("the name of a terminal")?);
+        let host = port::open(&path, port::RATE)?;
+        Ok(Line { board: File::from(board), path, host })
+    }
+}
+
+/// What the tool says of a board that runs `image`, at whose line `first` has come before.
+fn listened(workspace: &Workspace, manifest: &Path, board: &str, image: &Image, first: &[u8]) -> Result<Ran> {
+    let Line { board: mut line, path, mut host } = Line::new()?;
+    line.write_all(first)?;
+    let (manifest, path) = (manifest.display().to_string(), path.display().to_string());
+    let mut tool = as_tool()?;
+    tool.args(["--no-install", "run", "--manifest", &manifest, "--board", board, "--on", &path]);
+    tool.current_dir(&workspace.root).stdin(std::process::Stdio::null());
+    let over = AtomicBool::new(false);
+    let ended = std::thread::scope(|scope| {
+        let listener = scope.spawn(|| {
+            let ran = Ran::of(&mut tool);
+            over.store(true, Ordering::Relaxed);
+            // The board may have more to say, and an emulator waits until somebody takes it.
+            while let Ok(1..) = host.read(&mut [0; 4096]) {}
+            ran
+        });
+        // As long as `run` chooses them.
+        let quantum = Turns::of(&image.manifest.system, None).quantum;
+        let options = RunOptions { quantum, line: Some(&line), over: Some(&over), ..RunOptions::quiet(SECONDS) };
+        let run = system::run(workspace, image, &options);
+        // The line is closed: nobody else has this side.
+        drop(line);
+        let ran = listener.join().unwrap_or_else(|_| Err(anyhow!("the listener panicked")))?;
+        run.map(|_| ran)
+    });
+    ended.with_context(|| format!("on {board}"))
+}
+
+/// The lines of a command's output that say what was found: not where, nor by which clock.
+fn findings(ran: &Ran) -> Vec<String> {
+    let is_of_place = |line: &&str| {
+        ["listening at ", "the system has ended; ", "time", "building ", "note: "]
+            .iter()
+            .any(|start| line.starts_with(start))
+    };
+    ran.all().lines().filter(|line| !is_of_place(line)).map(str::to_owned).collect()
+}
+
+/// Compares a board with QEMU: a run that is right, and one that is not.
+///
+/// # Errors
+/// A step that could not be tried.
+pub fn check(workspace: &Workspace) -> Result<Vec<String>> {
+    let mut problems = Vec::new();
+    let board = workspace.the_board()?.name;
+    for (name, burns, status) in [("right", "500us", 0), ("late", "4ms", 1)] {
+        let (manifest, image) = made(workspace, name, burns)?;
+        let spoken = listened(workspace, &manifest, &board, &image, &[])?;
+        let path = manifest.display().to_string();
+        let arguments =
+            ["--no-install", "run", "--manifest", &path, "--board", &board, "--profile", profile_name(Profile::Det)];
+        let emulated = Ran::of(as_tool()?.args(arguments).current_dir(&workspace.root))?;
+        let [on_board, in_qemu] = [&spoken, &emulated].map(findings);
+        if (spoken.status, emulated.status) != (status, status) || on_board != in_qemu {
+            problems.push(format!(
+                "{name}: {} on the board, {} in QEMU:\n{}\n--- in QEMU:\n{}",
+                spoken.status,
+                emulated.status,
+                spoken.all(),
+                emulated.all()
+            ));
+        }
+        let steps = on_board.iter().filter(|line| line.starts_with("fusee: start ")).count();
+        if steps != fusee_abi::speech::Step::ALL.len() {
+            problems.push(format!("{name}: {steps} steps of the start:\n{}", spoken.all()));
+        }
+    }
+    Ok(problems)
+}
+
+/// Makes each mistake.
+///
+/// # Errors
+/// A step that could not be tried.
+pub fn check_mistakes(workspace: &Workspace) -> Result<Vec<String>> {
+    let mut problems = Vec::new();
+    let mut look = |name: &str, ran: &Ran, status: i32, words: &str| {
+        if ran.status != status || !ran.all().contains(words) {
+            problems.push(format!("{name}: ended with {}, `{words}` was not said:\n{}", ran.status, ran.all()));
+        }
+    };
+    let (manifest, image) = made(workspace, "mistakes", "500us")?;
+    let ran = listened(workspace, &manifest, "virt-gicv2", &image, &[])?;
+    look("another board", &ran, 1, "the kernel there is for the board `virt`, and this system is for `virt-gicv2`");
+
+    let (other, _) = made(workspace, "others", "600us")?;
+    let ran = listened(workspace, &other, "virt", &image, &[])?;
+    look("another system", &ran, 1, "another system runs there: its checksum is ");
+
+    let ran = listened(workspace, &manifest, "virt", &image, &NOISE)?;
+    look("noise", &ran, 0, "bytes of the console are no text");
+
+    let away = standing_still(&image, "fusee_secondary_start")?;
+    let ran = listened(workspace, &manifest, "virt", &away, &[])?;
+    look("a CPU that does not come", &ran, 1, "CPU 2 of the board was started and has not come");
+
+    let stuck = standing_still(&image, "fusee_replace_tables")?;
+    let ran = listened(workspace, &manifest, "virt", &stuck, &[])?;
+    look("a start that is stuck", &ran, 1, "the start is stuck after step 1 of 8 (kernel: ");
+    Ok(problems)
+}
+
+/// The image, with an endless loop in the place of a function of the kernel.
+fn standing_still(image: &Image, function: &str) -> Result<Image> {
+    let kernel = Symbols::read(&image.programs.kernel)?;
+    let [at, start] = [function, "_start"].map(|name| kernel.address(name));
+    let at = (at.context("no such function")? - start.context("no start")?) as usize;
+    let mut bytes = std::fs::read(&image.path)?;
+    ensure!(at + STAND_STILL.len() <= bytes.len(), "`{function}` is not in the image");
+    bytes[at..at + STAND_STILL.len()].copy_from_slice(&STAND_STILL);
+    let path = image.path.with_extension(format!("{function}.img"));
+    std::fs::write(&path, bytes)?;
+    let Image { manifest, profile, programs, unmanaged, .. } = image;
+    Ok(Image { path, manifest: manifest.clone(), profile: *profile, programs: programs.clone(), unmanaged: *unmanaged })
+}

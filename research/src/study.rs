@@ -28,7 +28,6 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use fusee_arrangements::draw::Nominal;
 use fusee_host::project::Project;
 use fusee_host::report;
 use fusee_host::table::Table;
@@ -69,6 +68,9 @@ pub struct StudyArguments {
     /// Sets for each point of the curves of figure 4.16; zero: no curves.
     #[arg(long, default_value_t = 0)]
     figure: u64,
+    /// The costs of these curves. [default: those of the text's figure]
+    #[arg(long, default_value = "AC/L", hide_default_value = true, value_parser = ["AC/I", "AC/L", "WC/I", "WC/L", "Fusee"])]
+    costs: String,
 }
 
 /// A time in minutes or hours, or in a unit of manifests.
@@ -93,7 +95,6 @@ pub fn study(arguments: &StudyArguments) -> Result<bool> {
     let project = Project::fusee()?;
     let grid = GRIDS.into_iter().find(|one| one.name == arguments.grid).context("no such grid")?;
     let costs = costs::all(&project.root)?;
-    let nominal = costs::nominal(&costs);
     let path = match &arguments.file {
         Some(path) => path.clone(),
         None => project.kept(FOLDER)?.join(format!("{}.txt", grid.name)),
@@ -105,7 +106,7 @@ pub fn study(arguments: &StudyArguments) -> Result<bool> {
     let mut results = Results::open(&path, &heading, arguments.resume || arguments.show)?;
     let workers = arguments.workers.map_or_else(cpus, |workers| workers as usize);
     if !arguments.show {
-        let work = Work { grid: &grid, costs: &costs, nominal: &nominal, seed: arguments.seed };
+        let work = Work { grid: &grid, costs: &costs, seed: arguments.seed };
         let budget = arguments.budget.map(|time| Duration::from_nanos(time.0));
         let (tests, elapsed) = work.run(&mut results, workers, budget)?;
         let rate = tests as f64 / elapsed.as_secs_f64() / workers as f64;
@@ -120,10 +121,9 @@ pub fn study(arguments: &StudyArguments) -> Result<bool> {
     }
     print(&grid, &results.found, &costs);
     if arguments.figure > 0 {
-        let loaded = costs.iter().find(|one| one.name == "AC/L").context("no costs AC/L")?;
-        let figure =
-            Figure::run(arguments.figure, loaded, &nominal, arguments.seed, workers).context("no such setting")?;
-        print_figure(&figure, loaded);
+        let chosen = costs.iter().find(|one| one.name == arguments.costs).context("no costs of that name")?;
+        let figure = Figure::run(arguments.figure, chosen, arguments.seed, workers).context("no such setting")?;
+        print_figure(&figure, chosen);
     }
     Ok(true)
 }
@@ -136,7 +136,6 @@ fn cpus() -> usize {
 struct Work<'a> {
     grid: &'a Grid,
     costs: &'a [Named],
-    nominal: &'a Nominal,
     seed: u64,
 }
 
@@ -160,7 +159,7 @@ impl Work<'_> {
                             return;
                         }
                         let item = self.grid.item(number);
-                        let found = judged(self.grid, item, self.costs, self.nominal, self.seed);
+                        let found = judged(self.grid, item, self.costs, self.seed);
                         if send.send((number, found)).is_err() {
                             return;
                         }
@@ -284,10 +283,9 @@ fn smoke() -> Result<(String, Vec<String>)> {
     let project = Project::fusee()?;
     let [grid, ..] = GRIDS;
     let costs = costs::all(&project.root)?;
-    let nominal = costs::nominal(&costs);
     let folder = std::env::temp_dir().join(format!("fusee-study-{}", std::process::id()));
     std::fs::create_dir_all(&folder)?;
-    let work = Work { grid: &grid, costs: &costs, nominal: &nominal, seed: 1 };
+    let work = Work { grid: &grid, costs: &costs, seed: 1 };
     let heading = heading(&grid, 1, &costs);
     let path = |name: &str| folder.join(name);
     let run = |name: &str, workers: usize, resume: bool| -> Result<(u64, Vec<u8>)> {

@@ -114,10 +114,11 @@ pub fn all(root: &Path) -> Result<Vec<Named>> {
     Ok(all)
 }
 
-/// The copy times that count for the utilisation of a set: those of the idle platform.
-pub fn nominal(all: &[Named]) -> Nominal {
-    all.first()
-        .map_or_else(Nominal::default, |one| Nominal { inbound: one.costs.inbound, outbound: one.costs.outbound })
+impl Named {
+    /// The copy times that count for the utilisation of a set.
+    pub fn nominal(&self) -> Nominal {
+        Nominal { inbound: self.costs.inbound, outbound: self.costs.outbound }
+    }
 }
 
 /// Fusee's kernel, with the copies of `bus`.

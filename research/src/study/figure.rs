@@ -8,7 +8,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use fusee_arrangements::arrangement::Arrangement;
-use fusee_arrangements::draw::{Nominal, SETTINGS, Setting, draw};
+use fusee_arrangements::draw::{SETTINGS, Setting, draw};
 use fusee_arrangements::judge::{Method, judge};
 
 use super::costs::Named;
@@ -48,7 +48,7 @@ pub fn targets() -> impl Iterator<Item = f64> {
 
 impl Figure {
     /// Judges `sets` sets at each target with these costs, on `workers` threads.
-    pub fn run(sets: u64, costs: &Named, nominal: &Nominal, seed: u64, workers: usize) -> Option<Figure> {
+    pub fn run(sets: u64, costs: &Named, seed: u64, workers: usize) -> Option<Figure> {
         let setting = setting()?;
         let all = Arrangement::all();
         let next = AtomicU64::new(0);
@@ -61,7 +61,7 @@ impl Figure {
                     return found;
                 }
                 for target in 1..=TARGETS {
-                    let tasks = draw(&setting, target * STEP, nominal, seed, set);
+                    let tasks = draw(&setting, target * STEP, &costs.nominal(), seed, set);
                     let time = |kernel: f64, cpu: f64, period: u64| (cpu + SPEED * kernel) / period as f64;
                     let effective: f64 = tasks
                         .iter()

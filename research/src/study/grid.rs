@@ -1,7 +1,8 @@
 //! The points of a study, and the results at each.
 //!
 //! An *item* is a setting and the number of a set. Sets of one number are nested: a larger target adds tasks. An item draws the set of each target in turn and
-//! judges it with all costs under all arrangements, until a set was refused at two targets in a row. Its result is, for each costs and arrangement, the number
+//! judges it with all costs under all arrangements, until a set was refused at two targets in a row. Utilisation counts copies in and out by the same costs, so
+//! all arrangements are compared by one set, and costs by sets of one utilisation. Its result is, for each costs and arrangement, the number
 //! of targets at which the set was accepted.
 //!
 //! # Invariants
@@ -11,7 +12,7 @@
 //!    the beginning on is a coarse study.
 
 use fusee_arrangements::arrangement::Arrangement;
-use fusee_arrangements::draw::{Nominal, SETTINGS, Setting, draw};
+use fusee_arrangements::draw::{SETTINGS, Setting, draw};
 use fusee_arrangements::judge::{Method, judge};
 
 use super::costs::Named;
@@ -67,12 +68,8 @@ impl Grid {
 
     /// The item with this number.
     pub fn item(&self, number: u64) -> Item {
-        let settings = SETTINGS.div_ceil(self.every) as u64;
-        let place = (number % settings) as usize;
-        Item {
-            setting: place * self.every * if self.every == 1 { STRIDE } else { 1 } % SETTINGS,
-            set: number / settings,
-        }
+        let settings = self.settings as u64;
+        Item { setting: (number % settings) as usize * STRIDE % SETTINGS, set: number / settings }
     }
 
     /// The targets, in thousandths of a CPU.
@@ -88,22 +85,22 @@ impl Grid {
 const REFUSALS: u32 = 2;
 
 /// Judges an item.
-pub fn judged(grid: &Grid, item: Item, costs: &[Named], nominal: &Nominal, seed: u64) -> Found {
+pub fn judged(grid: &Grid, item: Item, costs: &[Named], seed: u64) -> Found {
     let arrangements = Arrangement::all();
     let mut found = Found { accepted: vec![vec![0; arrangements.len()]; costs.len()], tests: 0 };
     let Some(setting) = Setting::of(item.setting) else { return found };
     let mut refused = vec![vec![0; arrangements.len()]; costs.len()];
     for target in grid.targets() {
-        let tasks = draw(&setting, target, nominal, seed, item.set);
         let mut is_over = true;
-        for (set, Named { costs, .. }) in costs.iter().enumerate() {
+        for (set, one) in costs.iter().enumerate() {
+            let tasks = draw(&setting, target, &one.nominal(), seed, item.set);
             for (number, arrangement) in arrangements.iter().enumerate() {
                 let refused = &mut refused[set][number];
                 if *refused >= REFUSALS {
                     continue;
                 }
                 found.tests += 1;
-                match judge(&tasks, arrangement, costs, Method::Fine) {
+                match judge(&tasks, arrangement, &one.costs, Method::Fine) {
                     Ok(_) => {
                         *refused = 0;
                         found.accepted[set][number] += 1;

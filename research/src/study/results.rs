@@ -31,7 +31,7 @@ pub fn heading(grid: &Grid, seed: u64, costs: &[Named]) -> String {
         format!("{}:{hash:016x}", one.name)
     };
     let costs: Vec<String> = costs.iter().map(digest).collect();
-    format!("study 1 {} seed {seed} costs {}", grid.name, costs.join(" "))
+    format!("study 2 {} seed {seed} costs {}", grid.name, costs.join(" "))
 }
 
 impl Results {

@@ -8,7 +8,7 @@
 //!
 //! # Choices where the text is silent
 //!
-//! - Copies count with the nominal times of the caller, so one set can be judged with all costs and arrangements.
+//! - Copies count with the nominal times of the caller, so one set can be judged under all arrangements.
 //! - State does not count: it depends on the arrangement whether it moves.
 //! - A task is a GPU task with the probability that the setting has for its share of GPU tasks.
 //! - The token section has 5 % of the CPU time.

@@ -28,6 +28,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use fusee_arrangements::arrangement::Arrangement;
 use fusee_host::project::Project;
 use fusee_host::report;
 use fusee_host::table::Table;
@@ -38,7 +39,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use self::costs::Named;
 use self::figure::Figure;
 use self::grid::{Found, GRIDS, Grid, judged};
-use self::ranks::{Observation, Ranks, Standing, standings};
+use self::ranks::{Observation, Ranks, Standing, Workload, standings, workloads};
 use self::results::{Results, heading};
 
 /// Arguments of `cargo xtask study`.
@@ -210,6 +211,7 @@ fn print(grid: &Grid, found: &[Found], costs: &[Named]) {
     let ranks = Ranks { all: all.into_iter().map(|(name, standings, _)| (name, standings)).collect(), settings };
     fusee_host::sayln!("{} of {} task sets of {settings} settings, grid {}", found.len(), grid.items(), grid.name);
     fusee_host::sayln!("{}", best(&ranks));
+    fusee_host::sayln!("{}", by_workload(grid, found, costs.len().saturating_sub(1)));
     fusee_host::sayln!("{}", all_ranks(&ranks));
     ranks.observations().iter().for_each(|one| fusee_host::sayln!("{}", line(one)));
 }
@@ -229,6 +231,26 @@ fn best(ranks: &Ranks<'_>) -> Table {
             one.best.to_string(),
             format!("{:.2}", one.accepted as f64 / 1e3),
         ]);
+    }
+    table
+}
+
+/// The utilisation that some arrangements accept of each class of workloads, in CPUs.
+fn by_workload(grid: &Grid, found: &[Found], set: usize) -> Table {
+    const SHOWN: [&str; 6] = ["(P,P,inf)", "(C,P,inf)", "(G,P,inf)", "(C,C2p2p,1)", "(G,C2p2p,1)", "(C,C4,1)"];
+    let names: Vec<String> = Arrangement::all().iter().map(ToString::to_string).collect();
+    let mut header = vec!["tasks, data, state"];
+    header.extend(SHOWN);
+    let mut table = Table::new(header).left(&["tasks, data, state"]);
+    for one in workloads(grid, found, set) {
+        let Workload { utilisation: (least, most), data, state, accepted } = one;
+        let data = if data < 1 << 20 { format!("{} KiB", data >> 10) } else { format!("{} MiB", data >> 20) };
+        let of = |name: &&str| {
+            let place = names.iter().position(|one| one == name);
+            place.map_or_else(String::new, |place| format!("{:.1}", accepted[place]))
+        };
+        let cells = SHOWN.iter().map(of);
+        table.add_row(std::iter::once(format!("{least}-{most} %, {data}, {state} %")).chain(cells));
     }
     table
 }

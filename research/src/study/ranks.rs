@@ -7,6 +7,7 @@
 //! Elliott 2015, section 4.3.3.2: tables 4.5 to 4.8, observations 13 to 20, 22, 23 and 25.
 
 use fusee_arrangements::arrangement::Arrangement;
+use fusee_arrangements::draw::Setting;
 use fusee_arrangements::engines::Migration;
 
 use super::grid::{Found, Grid};
@@ -67,6 +68,39 @@ pub fn standings(grid: &Grid, found: &[Found], set: usize) -> (Vec<Standing>, us
         one.rank = 1 + keys.iter().filter(|other| *other < own).count();
     }
     (all, settings)
+}
+
+/// A class of workloads, by the utilisation of tasks and the bytes that they copy: the mean utilisation up to which sets are accepted under each arrangement,
+/// in CPUs, in the order of [`Arrangement::all`].
+#[derive(Clone, Debug)]
+pub struct Workload {
+    /// The utilisation of each task, in percent.
+    pub utilisation: (u64, u64),
+    /// Bytes copied.
+    pub data: u64,
+    /// Bytes of state, in percent of the data.
+    pub state: u64,
+    /// By arrangement.
+    pub accepted: Vec<f64>,
+}
+
+/// The classes of workloads under the costs with number `set`.
+pub fn workloads(grid: &Grid, found: &[Found], set: usize) -> Vec<Workload> {
+    let mut sums = std::collections::BTreeMap::<(u64, u64, u64, u64), (u64, Vec<u64>)>::new();
+    for (number, one) in found.iter().enumerate() {
+        let Some(setting) = Setting::of(grid.item(number as u64).setting) else { continue };
+        let key = (setting.utilisation.0, setting.utilisation.1, setting.data, setting.state);
+        let (count, sum) = sums.entry(key).or_insert_with(|| (0, vec![0; one.accepted[set].len()]));
+        *count += 1;
+        sum.iter_mut().zip(&one.accepted[set]).for_each(|(sum, accepted)| *sum += accepted);
+    }
+    let workload = |((least, most, data, state), (count, sum)): ((u64, u64, u64, u64), (u64, Vec<u64>))| Workload {
+        utilisation: (least / 10, most / 10),
+        data,
+        state,
+        accepted: sum.iter().map(|sum| (sum * grid.step) as f64 / count as f64 / 1e3).collect(),
+    };
+    sums.into_iter().map(workload).collect()
 }
 
 /// An observation of the text, and whether it holds here.

@@ -8,11 +8,12 @@ use fusee_host::meter;
 use fusee_host::project::cargo;
 
 /// Crates that must forbid `unsafe`: policy, the kernel's core, the device model, and programs that write to disks.
-const SAFE: [&str; 23] = [
+const SAFE: [&str; 24] = [
     "kernel/abi",
     "kernel/core",
     "sched",
     "sched/analysis",
+    "sched/arrangements",
     "locking",
     "accel",
     "accel/compute",

@@ -174,8 +174,8 @@ impl Found {
             }
             let at = i64::from(mark.row - ORIGIN);
             let mut weighed = 4096 / i64::from((mark.row + FIRST / ROW) * (mark.row + FIRST / ROW));
-            for power in 0..5 {
-                powers[power] += weighed;
+            for (power, sum) in powers.iter_mut().enumerate() {
+                *sum += weighed;
                 if let Some(column) = columns.get_mut(power) {
                     *column += weighed * i64::from(mark.column);
                 }

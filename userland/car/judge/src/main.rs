@@ -4,5 +4,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    fusee_host::evidence::main(car_judge::judge)
+    fusee_host::evidence::main(lane_judge::judge)
 }

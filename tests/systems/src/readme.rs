@@ -18,7 +18,7 @@ use fusee_host::project::{KEPT_DIR, Project};
 use crate::command::as_tool;
 
 /// Pages whose commands are run.
-const PAGES: [&str; 16] = [
+const PAGES: [&str; 17] = [
     "docs/accelerator.md",
     "docs/buses.md",
     "docs/car.md",

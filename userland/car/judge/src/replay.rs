@@ -229,3 +229,7 @@ impl Replay {
 fn world_at_rest() -> [[u8; 8]; 2] {
     [[0; 8]; 2]
 }
+
+#[cfg(test)]
+#[path = "replay_tests.rs"]
+mod tests;

@@ -69,8 +69,8 @@ mod spoken {
     /// The CPU that prints the end, plus one.
     static LAST: AtomicU32 = AtomicU32::new(0);
 
-    /// Seconds for which a CPU may stay away.
-    const SECONDS: u64 = 1;
+    /// The part of a second for which a CPU may stay away.
+    const AWAY_PARTS: u64 = 4;
     /// Parts of a second after which other CPUs have taken an interrupt, if they take any.
     const KICK_PARTS: u64 = 500;
 
@@ -108,14 +108,17 @@ mod spoken {
     /// Waits until so many CPUs have come.
     ///
     /// # Panics
-    /// One has not, for a second.
+    /// One has not, for a quarter of a second.
     pub fn wait_for(cpus: usize) {
         let begun = CNTVCT_EL0.get();
         for (id, arrived) in ARRIVED.iter().enumerate().take(cpus).skip(1) {
             while !arrived.load(Ordering::Relaxed) {
                 let elapsed = CNTVCT_EL0.get().wrapping_sub(begun);
                 let place = smp::on_board(id) as u64;
-                assert!(elapsed < SECONDS * CNTFRQ_EL0.get(), "CPU {place} of the board was started and has not come");
+                assert!(
+                    elapsed < CNTFRQ_EL0.get() / AWAY_PARTS,
+                    "CPU {place} of the board was started and has not come"
+                );
                 rest();
             }
         }

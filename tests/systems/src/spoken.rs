@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, Result, anyhow, ensure};
+use fusee_host::build::KERNEL_OFFSET;
 use fusee_host::decode::Symbols;
 use fusee_host::port;
 use fusee_host::system::{self, Image, RunOptions, Workspace, lacks, profile_name};
@@ -28,14 +29,19 @@ const STAND_STILL: [u8; 4] = 0x1400_0000_u32.to_le_bytes();
 /// Bytes that a line at another rate could bring.
 const NOISE: [u8; 9] = [0x80, 0xf8, 0, 0x78, 0xfe, 0xff, 0, 0x98, 0x86];
 
-/// A system that prints and ends itself. One task is hard; with `burns` of more than its budget of 2 ms it is late.
-fn manifest(board: &str, cpus: u32, burns: &str) -> String {
+/// A system that prints and ends itself. One task is hard; with `burns` of more than its budget of 2 ms it is late. Tasks are on one CPU, and another has nothing
+/// to do: the ends of turns of emulated CPUs depend on what the emulator has to do for its serial port.
+fn manifest(name: &str, board: &str, cpus: u32, burns: &str) -> String {
+    let second = if cpus > 1 { "[clusters.second]\ncpus = [1]\n" } else { "" };
     format!(
-        "[system]\nname = \"spoken\"\nboard = \"{board}\"\ncpus = {cpus}\nstart = \"10ms\"\nspeaks = true\nadmission = \"warn\"\n\
-         [tasks.worker]\nscript = [\"burn {burns}\"]\nperiod = \"10ms\"\ndeadline = \"5ms\"\nbudget = \"2ms\"\nwcet = \"1ms\"\nhard = true\n\
-         [tasks.hello]\nbinary = \"apps/hello\"\nperiod = \"20ms\"\nbudget = \"2ms\"\nwcet = \"600us\"\nparameters = {{ jobs = 3 }}\n\
+        "[system]\nname = \"{name}\"\nboard = \"{board}\"\ncpus = {cpus}\nstart = \"10ms\"\nspeaks = true\nadmission = \"warn\"\n\
+         [clusters.first]\ncpus = [0]\n{second}\
+         [tasks.worker]\nscript = [\"burn {burns}\"]\ncluster = \"first\"\nperiod = \"10ms\"\ndeadline = \"5ms\"\nbudget = \"2ms\"\n\
+         wcet = \"1ms\"\nhard = true\n\
+         [tasks.hello]\nbinary = \"apps/hello\"\ncluster = \"first\"\nperiod = \"20ms\"\nbudget = \"2ms\"\nwcet = \"600us\"\n\
+         parameters = {{ jobs = 3 }}\n\
          handles = {{ console = \"endpoint console: call\", system = \"system: shutdown\" }}\nuses = {{ console = {{ times = 2 }} }}\n\
-         [tasks.console]\nbinary = \"console-driver/console-driver\"\n\
+         [tasks.console]\nbinary = \"console-driver/console-driver\"\ncluster = \"first\"\n\
          handles = {{ uart = \"region uart: read write\", console = \"endpoint console: receive\" }}\n\
          [endpoints.console]\nserver = \"console\"\nservice_max = \"200us\"\n[regions.uart]\ndevice = \"uart0\"\n"
     )
@@ -45,7 +51,7 @@ fn manifest(board: &str, cpus: u32, burns: &str) -> String {
 fn made(workspace: &Workspace, name: &str, burns: &str) -> Result<(PathBuf, Image)> {
     let board = workspace.the_board()?;
     let read = |cpus: u32| -> Result<(String, Manifest)> {
-        let text = manifest(&board.name, cpus, burns);
+        let text = manifest(name, &board.name, cpus, burns);
         let manifest = Manifest::parse(Path::new(name), &text)?;
         Ok((text, manifest))
     };
@@ -157,37 +163,39 @@ pub fn check(workspace: &Workspace) -> Result<Vec<String>> {
 /// A step that could not be tried.
 pub fn check_mistakes(workspace: &Workspace) -> Result<Vec<String>> {
     let mut problems = Vec::new();
-    let mut look = |name: &str, ran: &Ran, status: i32, words: &str| {
-        if ran.status != status || !ran.all().contains(words) {
-            problems.push(format!("{name}: ended with {}, `{words}` was not said:\n{}", ran.status, ran.all()));
+    // One of the words has to be said.
+    let mut look = |name: &str, ran: &Ran, status: i32, words: &[&str]| {
+        if ran.status != status || !words.iter().any(|words| ran.all().contains(words)) {
+            problems.push(format!("{name}: ended with {}, {words:?} was not said:\n{}", ran.status, ran.all()));
         }
     };
     let (manifest, image) = made(workspace, "mistakes", "500us")?;
     let ran = listened(workspace, &manifest, "virt-gicv2", &image, &[])?;
-    look("another board", &ran, 1, "the kernel there is for the board `virt`, and this system is for `virt-gicv2`");
+    look("another board", &ran, 1, &["the kernel there is for the board `virt`, and this system is for `virt-gicv2`"]);
 
     let (other, _) = made(workspace, "others", "600us")?;
     let ran = listened(workspace, &other, "virt", &image, &[])?;
-    look("another system", &ran, 1, "another system runs there: its checksum is ");
+    look("another system", &ran, 1, &["another system runs there: its checksum is "]);
 
     let ran = listened(workspace, &manifest, "virt", &image, &NOISE)?;
-    look("noise", &ran, 0, "bytes of the console are no text");
+    look("noise", &ran, 0, &["bytes of the console are no text"]);
 
     let away = standing_still(&image, "fusee_secondary_start")?;
     let ran = listened(workspace, &manifest, "virt", &away, &[])?;
-    look("a CPU that does not come", &ran, 1, "CPU 2 of the board was started and has not come");
+    // The kernel waits for a quarter of a second of its own, which may be long on a busy host.
+    let words = ["CPU 2 of the board was started and has not come", "the start is stuck after step 6 of 8 (counter: "];
+    look("a CPU that does not come", &ran, 1, &words);
 
     let stuck = standing_still(&image, "fusee_replace_tables")?;
     let ran = listened(workspace, &manifest, "virt", &stuck, &[])?;
-    look("a start that is stuck", &ran, 1, "the start is stuck after step 1 of 8 (kernel: ");
+    look("a start that is stuck", &ran, 1, &["the start is stuck after step 1 of 8 (kernel: "]);
     Ok(problems)
 }
 
 /// The image, with an endless loop in the place of a function of the kernel.
 fn standing_still(image: &Image, function: &str) -> Result<Image> {
-    let kernel = Symbols::read(&image.programs.kernel)?;
-    let [at, start] = [function, "_start"].map(|name| kernel.address(name));
-    let at = (at.context("no such function")? - start.context("no start")?) as usize;
+    let address = Symbols::read(&image.programs.kernel)?.address(function).with_context(|| function.to_owned())?;
+    let at = (address - KERNEL_OFFSET - image.manifest.system.board.memory.kernel) as usize;
     let mut bytes = std::fs::read(&image.path)?;
     ensure!(at + STAND_STILL.len() <= bytes.len(), "`{function}` is not in the image");
     bytes[at..at + STAND_STILL.len()].copy_from_slice(&STAND_STILL);

@@ -64,6 +64,12 @@ pub fn flash(arguments: &FlashArguments, install: bool) -> Result<bool> {
     if let Some(missing) = missing {
         eprintln!("{} {missing}", report::yellow("warning:"));
     }
+    if !image.manifest.system.speaks {
+        let note = report::yellow("note:");
+        eprintln!(
+            "{note} the board will not say how far its start comes; with `speaks = true` under `[system]` it does"
+        );
+    }
     let card = card.image()?;
     let out = match (&arguments.out, &arguments.device) {
         (None, None) => Some(image.path.with_file_name(format!("{}-{name}.card.img", image.manifest.system.name))),

@@ -84,16 +84,16 @@ const ROWS: [Row; rows::NAMES.len()] = [
     Row([0, 0, 0], [500, 350, 200]),
     Row([0, 0, 0], [500, 350, 200]),
     Row([0, 0, 0], [500, 350, 200]),
-    // A lock that is wanted by another concerns two reservations and their keys, as a busy server does.
-    Row([0, 0, 0], [LONGEST_PATH as u32, 1_000, 648]),
-    Row([0, 0, 0], [LONGEST_PATH as u32, 1_000, 648]),
+    // A lock that is wanted by another: a mutex with one waiter has a fast path, a token has none.
+    Row([0, 0, 0], [800, 600, 400]),
+    Row([0, 0, 0], [800, 600, 400]),
     Row([0, 0, 0], [LONGEST_PATH as u32, 4_000, 2_000]),
     Row([0, 0, 0], [2_500, 1_500, 800]),
     Row([0, 0, 0], [LONGEST_PATH as u32, 1_500, 1_000]),
     Row([0, 0, 0], [LONGEST_PATH as u32, 2_000, 1_000]),
     Row([0, 0, 0], [2_500, 1_500, 800]),
     // A signal after which the one that signals has nothing to run on.
-    Row([0, 0, 0], [1_500, 1_000, 496]),
+    Row([0, 0, 0], [650, 500, 400]),
 ];
 
 /// Levels of the trace with measured costs, beside that of all other figures, which keeps marks.

@@ -137,8 +137,8 @@ pub fn drawn(seed: u64, number: u64) -> Drawn {
         // Light tasks are too many, and only state in whole chunks is copied with the data.
         setting.utilisation.0 >= 100
             && setting.period.1 == 100
-            && state % CHUNK == 0
-            && (state == 0 || setting.data / 2 % CHUNK == 0)
+            && state.is_multiple_of(CHUNK)
+            && (state == 0 || (setting.data / 2).is_multiple_of(CHUNK))
     };
     let settings: Vec<Setting> = (0..SETTINGS).filter_map(Setting::of).filter(is_whole).collect();
     let setting = settings[source.draw(0, settings.len() as u64 - 1) as usize];

@@ -94,13 +94,13 @@ pub fn workloads(grid: &Grid, found: &[Found], set: usize) -> Vec<Workload> {
         *count += 1;
         sum.iter_mut().zip(&one.accepted[set]).for_each(|(sum, accepted)| *sum += accepted);
     }
-    let workload = |((least, most, data, state), (count, sum)): ((u64, u64, u64, u64), (u64, Vec<u64>))| Workload {
+    let all = sums.into_iter().map(|((least, most, data, state), (count, sum))| Workload {
         utilisation: (least / 10, most / 10),
         data,
         state,
         accepted: sum.iter().map(|sum| (sum * grid.step) as f64 / count as f64 / 1e3).collect(),
-    };
-    sums.into_iter().map(workload).collect()
+    });
+    all.collect()
 }
 
 /// An observation of the text, and whether it holds here.

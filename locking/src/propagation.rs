@@ -497,6 +497,7 @@ pub fn take_back<G: Graph>(graph: &mut G, waiter: G::Thread, target: G::Thread) 
 /// Neither thread may wait or have donors, and both belong to one cluster.
 #[inline]
 pub fn lend_alone<G: Graph>(graph: &mut G, waiter: G::Thread, target: G::Thread) {
+    debug_assert!(graph.node(waiter).is_alone() && graph.node(target).is_alone(), "neither waits, or has donors");
     let node = graph.node_mut(waiter);
     node.waits_for = Some(target);
     let chosen = node.chosen;
@@ -508,6 +509,7 @@ pub fn lend_alone<G: Graph>(graph: &mut G, waiter: G::Thread, target: G::Thread)
 /// `own` is the reservation of `target` that has budget, and `target` has chosen that of `waiter`, which has no donors.
 #[inline]
 pub fn return_alone<G: Graph>(graph: &mut G, waiter: G::Thread, target: G::Thread, own: Option<G::Reservation>) {
+    debug_assert!(graph.node(target).only() == Some(waiter), "the waiter is the only donor");
     graph.node_mut(waiter).waits_for = None;
     let node = graph.node_mut(target);
     (node.chosen, node.only, node.lent_by, node.depth) = (own, None, None, 0);

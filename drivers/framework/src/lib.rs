@@ -5,7 +5,7 @@
 //! the threads that wait for it; nothing here knows about that.
 //!
 //! Lives here: `registers`, the one place where a region becomes registers; `clients`, the entries of the clients of a device; `halves`, servers
-//! with a bottom half; `loans`, what clients lend; `pci`, how a function there is enabled; `virtio`, the one
+//! with a bottom half; `loans`, the regions that clients lend; `pci`, how a function there is enabled; `virtio`, the one
 //! where memory is given to a device that reads and writes it by itself. Does not: devices.
 #![no_std]
 

@@ -487,7 +487,7 @@ unsafe extern "C" fn boot(device_tree: u64, entered: u64) -> ! {
             speak::step(Step::Cpus, format_args!("{} of {}", cpus as u64, board::CPUS as u64));
             let (tasks, checksum) = (system.tasks().len() as u64, header.checksum);
             speak::step(Step::Tasks, format_args!("{tasks}, {}{checksum:#018x}", Plain(CHECKSUM)));
-            // SAFETY: the others wait for the lock, which we have. What was printed counts for nothing: time begins here.
+            // SAFETY: the others wait for the lock, which we have. Time begins here, so the time of printing counts for nothing.
             unsafe { clock::start() };
         }
     })

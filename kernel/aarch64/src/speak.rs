@@ -156,7 +156,7 @@ mod spoken {
         let own = u32::from(cpu::current().0) + 1;
         match LAST.compare_exchange(0, own, Ordering::Relaxed, Ordering::Relaxed) {
             Ok(_) => {}
-            // A fault of what follows: the rest is lost.
+            // A fault of the receiving side: the rest is lost.
             Err(last) if last == own => return,
             // Another CPU prints, and ends the run.
             Err(_) => crate::panic::halt(),

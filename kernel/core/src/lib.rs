@@ -78,11 +78,11 @@
 //! | `reschedule` | `scheduling` | the end of a trap: the next thread, and its limit |
 //! | `jobs` | `time` | jobs begin and end |
 //! | `records` | `lifecycle/boot` | checks of a packed system's records, field by field |
-//! | `boot` | `lifecycle` | from a packed system to a kernel |
+//! | `boot` | `lifecycle/boot` | from a packed system to a kernel |
 //! | `watchdog` | `accelerators` | engines that are not given back, or do not end |
 //! | `check` | `checks` | the invariants |
 //! | `reach` | `checks` | the invariants of the reach of tasks and devices |
-//! | `state` | `checks` | what decides the actions of the kernel, fed to a hasher |
+//! | `state` | `checks` | the state that decides the actions of the kernel, fed to a hasher |
 //! | `shutdown` | `lifecycle` | the end of the system |
 //! | `death` | `lifecycle` | threads end, and tell the others |
 //! | `timekeeper` | `time` | the work of a timer interrupt |

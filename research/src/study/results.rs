@@ -1,4 +1,4 @@
-//! The file of results: a line that says what they are of, then a line for each item, in order.
+//! The file of results: a line about their origin, then a line for each item, in order.
 //!
 //! # Invariants
 //!

@@ -30,7 +30,7 @@ const STAND_STILL: [u8; 4] = 0x1400_0000_u32.to_le_bytes();
 const NOISE: [u8; 9] = [0x80, 0xf8, 0, 0x78, 0xfe, 0xff, 0, 0x98, 0x86];
 
 /// A system that prints and ends itself. One task is hard; with `burns` of more than its budget of 2 ms it is late. Tasks are on one CPU, and another has nothing
-/// to do: the ends of turns of emulated CPUs depend on what the emulator has to do for its serial port.
+/// to do: the ends of turns of emulated CPUs depend on the emulator's work for its serial port.
 fn manifest(name: &str, board: &str, cpus: u32, burns: &str) -> String {
     let second = if cpus > 1 { "[clusters.second]\ncpus = [1]\n" } else { "" };
     format!(
@@ -86,7 +86,7 @@ impl Line {
     }
 }
 
-/// What the tool says of a board that runs `image`, at whose line `first` has come before.
+/// The words of the tool about a board that runs `image`, after the line has brought `first`.
 fn listened(workspace: &Workspace, manifest: &Path, board: &str, image: &Image, first: &[u8]) -> Result<Ran> {
     let Line { board: mut line, path, mut host } = Line::new()?;
     line.write_all(first)?;
@@ -99,7 +99,7 @@ fn listened(workspace: &Workspace, manifest: &Path, board: &str, image: &Image, 
         let listener = scope.spawn(|| {
             let ran = Ran::of(&mut tool);
             over.store(true, Ordering::Relaxed);
-            // The board may have more to say, and an emulator waits until somebody takes it.
+            // The board may have more to say, and an emulator waits until it is read.
             while let Ok(1..) = host.read(&mut [0; 4096]) {}
             ran
         });
@@ -107,7 +107,7 @@ fn listened(workspace: &Workspace, manifest: &Path, board: &str, image: &Image, 
         let quantum = Turns::of(&image.manifest.system, None).quantum;
         let options = RunOptions { quantum, line: Some(&line), over: Some(&over), ..RunOptions::quiet(SECONDS) };
         let run = system::run(workspace, image, &options);
-        // The line is closed: nobody else has this side.
+        // The line is closed: this side is open nowhere else.
         drop(line);
         let ran = listener.join().unwrap_or_else(|_| Err(anyhow!("the listener panicked")))?;
         run.map(|_| ran)
@@ -115,7 +115,7 @@ fn listened(workspace: &Workspace, manifest: &Path, board: &str, image: &Image, 
     ended.with_context(|| format!("on {board}"))
 }
 
-/// The lines of a command's output that say what was found: not where, nor by which clock.
+/// The lines of a command's output with its findings: neither places nor clocks.
 fn findings(ran: &Ran) -> Vec<String> {
     let is_of_place = |line: &&str| {
         ["listening at ", "the system has ended; ", "time", "building ", "note: "]

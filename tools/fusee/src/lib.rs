@@ -7,7 +7,7 @@
 //! trace      `cargo xtask trace`: views of the last run
 //! explain    `trace explain`: why a job was late
 //! new        `cargo xtask new`
-//! skeleton   what `new --with` adds to the template
+//! skeleton   the additions of `new --with` to the template
 //! stream     the trace that a task sends over a serial line
 //! analyze    `cargo xtask analyze`
 //! suggest    `analyze --suggest`

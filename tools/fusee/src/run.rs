@@ -114,7 +114,7 @@ fn expects_more(expected: &Expectations) -> bool {
         || expected.repeatable
 }
 
-/// Prints the tables that options ask for; returns what is wrong in them.
+/// Prints the tables that options ask for; returns the problems in them.
 fn say_what_was_asked_for(
     run: &RunArguments,
     image: &Image,

@@ -126,7 +126,7 @@ impl Skeleton {
     }
 }
 
-/// The file `path` of the template with what skeletons add to it.
+/// The file `path` of the template with the additions of skeletons.
 pub fn extend(path: &str, text: &str, skeletons: &[Skeleton]) -> String {
     let joined = |of: fn(Skeleton) -> &'static str| skeletons.iter().map(|skeleton| of(*skeleton)).collect::<String>();
     match path {

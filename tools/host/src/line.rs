@@ -8,7 +8,7 @@
 use fusee_abi::speech::{CHECKSUM, END, SENT, START, Step};
 use fusee_views::stream::Stream;
 
-/// What has come over a line.
+/// The parts of the input of a line.
 #[derive(Debug, Default)]
 pub struct Line {
     /// The bytes since the last zero byte, as far as they are not known to be text; after the first zero byte.
@@ -34,7 +34,7 @@ pub struct Line {
 }
 
 impl Line {
-    /// Takes what comes next; returns the text in it.
+    /// Takes the next bytes; returns the text in them.
     pub fn add(&mut self, bytes: &[u8]) -> Vec<u8> {
         let mut text = Vec::new();
         for byte in bytes {
@@ -52,7 +52,7 @@ impl Line {
         text
     }
 
-    /// What is left of a line that has ended.
+    /// The rest of a line that has ended.
     pub fn finish(&mut self) -> Vec<u8> {
         let mut text = Vec::new();
         self.close(&mut text);
@@ -205,7 +205,7 @@ mod tests {
         [&[0], &out[..length]].concat()
     }
 
-    /// What a board sends whose system ends with `code`.
+    /// The bytes of a board whose system ends with `code`.
     fn sent(code: u32, records: u64) -> Vec<u8> {
         let mut bytes = Vec::new();
         for step in Step::ALL {

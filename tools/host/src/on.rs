@@ -1,4 +1,4 @@
-//! One run of a system on a board that speaks, at a serial port of this host: what comes is shown and judged, as a run in QEMU is.
+//! One run of a system on a board that speaks, at a serial port of this host: its output is shown and judged, as that of a run in QEMU is.
 
 use std::fmt;
 use std::path::Path;
@@ -138,7 +138,7 @@ impl fmt::Display for Failed {
 
 impl std::error::Error for Failed {}
 
-/// What to look at if a step does not follow.
+/// The things to look at if a step does not follow.
 const fn reasons(step: Step) -> &'static str {
     match step {
         Step::Kernel => "see what the firmware has loaded",
@@ -151,7 +151,7 @@ const fn reasons(step: Step) -> &'static str {
     }
 }
 
-/// What has come, and how it ended.
+/// The bytes that have come, and how they ended.
 struct Heard {
     line: Line,
     console: Vec<u8>,
@@ -271,7 +271,7 @@ fn listen(bytes: &Receiver<Vec<u8>>, board: &str, checksums: &[u64], options: &O
         match () {
             () if has_ended && heard.line.checksum().is_none() => return Err(Failed::Unnamed),
             () if has_ended => return Ok(heard),
-            // What it said before is all: it may have been unable to send.
+            // Its words before are all: it may have been unable to send.
             () if heard.line.has_panicked && (!is_open || silence >= LAST_WORDS) => {
                 heard.code = Some(KERNEL_PANIC);
                 return Ok(heard);
@@ -308,7 +308,7 @@ fn show(text: &[u8], echo: bool) {
     }
 }
 
-/// Compares what the kernel has said of itself with what should run there.
+/// Compares the kernel's words about itself with the system that should run there.
 fn compare(line: &Line, board: &str, checksums: &[u64]) -> Result<(), Failed> {
     if let Some(is) = line.board().filter(|is| *is != board) {
         return Err(Failed::Board { is: is.to_owned(), wanted: board.to_owned() });
@@ -336,7 +336,7 @@ fn no_start(heard: &Heard, bytes: usize) -> Failed {
     }
 }
 
-/// What a line that was closed too early has shown.
+/// The findings at a line that was closed too early.
 fn closed(heard: &Heard, bytes: usize) -> Failed {
     match heard.line.step() {
         None if bytes > 0 => no_start(heard, bytes),
@@ -379,7 +379,7 @@ mod tests {
         Step::ALL.iter().filter(|step| **step <= last).map(line).collect()
     }
 
-    /// What is made of these bytes, of a line that stays open, or is closed.
+    /// The result for these bytes, of a line that stays open, or is closed.
     fn listened(bytes: &[u8], stays_open: bool) -> Result<Heard, Failed> {
         let (sender, receiver) = channel();
         // A channel takes any number of parts.

@@ -34,7 +34,7 @@ pub fn open(path: &Path, rate: u32) -> Result<File> {
     Ok(port)
 }
 
-/// What comes at a port, from now on; the other side of the channel is gone when the line is.
+/// The bytes that come at a port, from now on; the other side of the channel is gone when the line is.
 #[must_use]
 pub fn bytes_of(mut port: File) -> Receiver<Vec<u8>> {
     let (sender, receiver) = channel();

@@ -195,7 +195,7 @@ impl GuestMemory {
         Ok(())
     }
 
-    /// That of a run whose memory nobody here can read.
+    /// That of a run whose memory cannot be read here.
     pub fn none() -> Result<GuestMemory> {
         Ok(GuestMemory { file: memfd_create("none", MemfdFlags::CLOEXEC)?.into(), base: 0 })
     }

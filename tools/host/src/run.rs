@@ -55,7 +55,7 @@ pub struct RunOptions<'a> {
     pub decisive: Vec<Decisive>,
     /// Something that is the serial line, in place of ourselves: then the console is not known.
     pub line: Option<&'a File>,
-    /// Set by somebody else who wants the run to end.
+    /// Set from elsewhere to end the run.
     pub over: Option<&'a AtomicBool>,
 }
 
@@ -88,7 +88,7 @@ impl RunOptions<'_> {
 pub struct Run {
     /// How it ended.
     pub outcome: Outcome,
-    /// Who ran it.
+    /// The machine or emulator that ran it.
     pub by: By,
     /// The tasks whose end has ended it, if it ended so.
     pub decisive: Option<Decisive>,

@@ -7,7 +7,7 @@ use fusee_abi::trace::Record;
 use fusee_frames::{FrameError, Header, decode};
 use fusee_manifest::trace::Trace;
 
-/// What has come over a line.
+/// The parts of the input of a line.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Stream {
     /// The records of each CPU, by their numbers among those that it has written.

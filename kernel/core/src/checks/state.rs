@@ -1,4 +1,4 @@
-//! The kernel's state as tests see it: what decides its actions, fed to a hasher. For tests.
+//! The state that decides the kernel's actions, fed to a hasher. For tests.
 //!
 //! [`Kernel::hash_state`] tells states apart: two kernels that it feeds alike answer alike from then on. A new field
 //! belongs there if a decision depends on it.
@@ -47,7 +47,7 @@ fn hash_account<H: Hasher>(account: &Account, now: Instant, hasher: &mut H) {
     }
 }
 
-/// A number for each kind of state, that of the object that the thread waits for, and what tells two waits for it apart.
+/// A number for each kind of state, that of the object that the thread waits for, and a number that tells two waits for it apart.
 fn kind_of(state: State) -> (u8, u16, u8) {
     match state {
         State::Dormant => (0, 0, 0),

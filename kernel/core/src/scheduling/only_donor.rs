@@ -150,6 +150,7 @@ impl Kernel {
         {
             return None;
         }
+        debug_assert!(lender != borrower, "a thread lends to another one");
         let mut loan = Loan { cluster, reservation, span, own: None };
         if let Some(own) = self.threads[borrower].own()
             && !self.reservations[own].is_throttled()
@@ -190,6 +191,10 @@ impl Kernel {
         propagation::return_alone(self, donor, thread, loan.own);
         if let Some(own) = loan.own {
             let object = &mut self.reservations[own];
+            debug_assert!(
+                object.runner().is_none() && !object.is_throttled(),
+                "a reservation that competes again has a budget"
+            );
             object.set_runner(Some(thread));
             let key = object.key();
             self.clusters[loan.cluster].schedule.queue(own.index() as u16, key);
@@ -200,6 +205,14 @@ impl Kernel {
     /// The CPU goes from one thread to another on the same reservation.
     #[inline]
     fn pass<M: Machine>(&mut self, machine: &mut M, cpu: CpuId, from: ThreadId, to: ThreadId, loan: Loan) {
+        debug_assert!(
+            from != to && self.threads[from].on() == Some(cpu),
+            "a CPU goes on from the thread that is on it"
+        );
+        debug_assert!(
+            self.threads[to].state() == State::Ready && self.threads[to].on().is_none(),
+            "the next thread may run"
+        );
         let state = &mut self.cpus[cpu];
         state.book_charged(loan.span);
         state.set_current(Some(to));

@@ -30,7 +30,7 @@ pub(super) fn run_or_panic(manifest: &Manifest, origin: (u64, u64), kernel: Whic
     })
 }
 
-/// Simulates one system, and judges what its hard tasks did.
+/// Simulates one system, and judges its hard tasks.
 pub(super) fn run(manifest: &Manifest, (seed, number): (u64, u64), kernel: Which) -> Result<Outcome, String> {
     let system = &manifest.system;
     let costs = kernel.costs_of(number / BEHAVIOURS);

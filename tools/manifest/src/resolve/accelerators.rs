@@ -40,7 +40,7 @@ const SWITCH_MAX: u32 = 1_000_000_000;
 /// The farthest distance, in percent of the time over a near way.
 const FARTHEST: u32 = 100_000;
 
-/// The copy engines of a device; a processor that is told what to do has none.
+/// The copy engines of a device; a processor that works on commands of its driver has none.
 fn copy_engines(of: &str, device: &schema::Device, is_told: bool) -> Result<CopyEngines, Fail> {
     match &device.copy_engines {
         None if is_told => Ok(CopyEngines::None),

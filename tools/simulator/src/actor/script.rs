@@ -91,7 +91,7 @@ impl Actor {
         None
     }
 
-    /// Begins the steps, and a node with what it has to tell first.
+    /// Begins the steps; a node first tells its neighbours.
     fn begin_script(&mut self, board: &mut Board, &Script { node, has_jobs, .. }: &Script<'_>) {
         self.step = 0;
         if let Some(node) = node {
@@ -248,7 +248,7 @@ impl Actor {
         action
     }
 
-    /// Leaves out what a refusal has made impossible.
+    /// Leaves out the steps that a refusal has made impossible.
     fn end_step(&mut self, board: &mut Board, thread: ThreadId, steps: &[Step]) {
         // The job has used up its budget and was told so: the rest is left out, but that tokens are given back.
         let answer = board.registers(thread).general[0];

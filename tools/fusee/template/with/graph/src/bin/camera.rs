@@ -16,7 +16,7 @@ fn main() {
     let picture = node.object(&environment, "picture").expect("the graph has this object");
     loop {
         let job = next_job().expect("the clock releases the source");
-        // Waits until nobody reads the frame any more, which with enough frames is so at once.
+        // Waits until the frame has no reader any more, which with enough frames is so at once.
         node.begin(&job);
         let frame = node.frame(&picture, &job, 0);
         for word in 0..WORDS {

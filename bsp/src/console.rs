@@ -54,7 +54,7 @@ impl fmt::Write for Console {
         Ok(())
     }
 
-    /// Shorter than what `core` has for any text: the kernel's is ASCII.
+    /// Sends one character. Messages of the kernel are ASCII, for which this is shorter than the way of `core`.
     fn write_char(&mut self, one: char) -> fmt::Result {
         self.write_byte(u8::try_from(one).unwrap_or(b'?'));
         Ok(())

@@ -139,6 +139,10 @@ pub(super) fn check(system: &System<'_>) -> Result<(), BootError> {
             Largest::Value(value) => u32::from(value) + 1,
         };
         let records = system.records(field.table);
+        debug_assert!(
+            usize::from(field.at) + 4 <= usize::from(RECORDS[field.table as usize]),
+            "a field is in its record"
+        );
         for record in records.chunks_exact(usize::from(RECORDS[field.table as usize])) {
             let value = record.get(usize::from(field.at)..).and_then(|rest| rest.first_chunk().copied());
             if value.is_none_or(|value| u32::from_le_bytes(value) >= bound) {

@@ -11,7 +11,7 @@
 //!
 //! - The simulated kernel takes no time; bottom halves do.
 //! - State that migrates through memory is copied with the data of the job, in and out.
-//! - At most [`USERS`] tasks use a GPU cluster, as a device has room for.
+//! - At most seven tasks use a GPU cluster, as a device has room for.
 //!
 //! Not here: bounds (`sched/arrangements`).
 

@@ -20,7 +20,7 @@ use core::ops::Range;
 use core::slice;
 
 use fusee_abi::image::{Header, ImageError, System, feature};
-use fusee_abi::speech::{CHECKSUM, Step};
+use fusee_abi::speech::Step;
 use fusee_bsp::interrupt::Signal;
 use fusee_bsp::start::{Conduit, Start};
 use fusee_bsp::{board, console, device_tree, semihosting};
@@ -421,8 +421,6 @@ unsafe extern "C" fn boot(device_tree: u64, entered: u64) -> ! {
     vectors::install();
     let system = packed_system();
     speak::start(&system);
-    let version = Plain(env!("CARGO_PKG_VERSION"));
-    speak::step(Step::Kernel, format_args!("Fusee {version}, trace {}", Plain(trace::LEVEL.name())));
     let layout = Layout::read(system.bytes().len() as u64);
     // SAFETY: called once: so is this function.
     let mut pool = unsafe { Pool::take() };
@@ -436,10 +434,7 @@ unsafe extern "C" fn boot(device_tree: u64, entered: u64) -> ! {
     if let Some(tree) = tree {
         compare_board(tree);
     }
-    let by = Plain(if tree.is_some() { ", as its device tree says" } else { ", without a device tree" });
-    speak::step(Step::Board, format_args!("{}{by}", Plain(board::NAME)));
-    speak::step(Step::Level, format_args!("EL1, entered at EL{entered}"));
-    speak::step(Step::Memory, format_args!("{:#x} to {:#x}", board::MEMORY.start, board::MEMORY.end));
+    speak::place(tree.is_some(), entered);
     let conduit = conduit(tree);
     // SAFETY: alone.
     unsafe { panic::CONDUIT.set(conduit) };
@@ -484,9 +479,7 @@ unsafe extern "C" fn boot(device_tree: u64, entered: u64) -> ! {
         smp::enter(CpuId(0), state);
         if speak::is_on() {
             speak::wait_for(cpus);
-            speak::step(Step::Cpus, format_args!("{} of {}", cpus as u64, board::CPUS as u64));
-            let (tasks, checksum) = (system.tasks().len() as u64, header.checksum);
-            speak::step(Step::Tasks, format_args!("{tasks}, {}{checksum:#018x}", Plain(CHECKSUM)));
+            speak::objects(&system);
             // SAFETY: the others wait for the lock, which we have. Time begins here, so the time of printing counts for nothing.
             unsafe { clock::start() };
         }

@@ -6,9 +6,9 @@
 //! A zero byte before and after each of the latter keeps them apart from the text of tasks.
 
 #[cfg(not(feature = "speaks"))]
-pub use silent::{arrive, end, is_on, start, step, stop_others, wait_for};
+pub use silent::{arrive, end, is_on, objects, place, start, step, stop_others, wait_for};
 #[cfg(feature = "speaks")]
-pub use spoken::{arrive, end, is_on, start, step, stop_others, wait_for};
+pub use spoken::{arrive, end, is_on, objects, place, start, step, stop_others, wait_for};
 
 #[cfg(not(feature = "speaks"))]
 mod silent {
@@ -27,6 +27,12 @@ mod silent {
 
     #[inline(always)]
     pub fn step(_: Step, _: Arguments<'_>) {}
+
+    #[inline(always)]
+    pub fn place(_: bool, _: u64) {}
+
+    #[inline(always)]
+    pub fn objects(_: &System<'_>) {}
 
     #[inline(always)]
     pub fn arrive(_: usize) {}
@@ -48,8 +54,9 @@ mod spoken {
 
     use aarch64_cpu::registers::{CNTFRQ_EL0, CNTVCT_EL0};
     use fusee_abi::image::{System, feature};
-    use fusee_abi::speech::{END, SENT, START, Step};
+    use fusee_abi::speech::{CHECKSUM, END, SENT, START, Step};
     use fusee_abi::trace::Record;
+    use fusee_bsp::board;
     use fusee_bsp::console::Console;
     use fusee_frames::{CPUS as FRAME_CPUS, FRAME_BYTES, Header, RECORDS};
     use fusee_kernel_core::limits::CPUS;
@@ -80,6 +87,22 @@ mod spoken {
     pub fn start(system: &System<'_>) {
         ON.store(system.header().features & feature::SPEAKS != 0, Ordering::Relaxed);
         COUNT.store((system.header().cpus as usize).min(CPUS), Ordering::Relaxed);
+        let version = Plain(env!("CARGO_PKG_VERSION"));
+        step(Step::Kernel, format_args!("Fusee {version}, trace {}", Plain(trace::LEVEL.name())));
+    }
+
+    /// Prints the board, the exception level at which the image was entered, and the memory.
+    pub fn place(has_tree: bool, entered: u64) {
+        let by = Plain(if has_tree { ", as its device tree says" } else { ", without a device tree" });
+        step(Step::Board, format_args!("{}{by}", Plain(board::NAME)));
+        step(Step::Level, format_args!("EL1, entered at EL{entered}"));
+        step(Step::Memory, format_args!("{:#x} to {:#x}", board::MEMORY.start, board::MEMORY.end));
+    }
+
+    /// Prints the numbers of tasks and the checksum of the system.
+    pub fn objects(system: &System<'_>) {
+        let (tasks, checksum) = (system.tasks().len() as u64, system.header().checksum);
+        step(Step::Tasks, format_args!("{tasks}, {}{checksum:#018x}", Plain(CHECKSUM)));
     }
 
     /// Whether the system asks for that.
@@ -122,6 +145,7 @@ mod spoken {
                 rest();
             }
         }
+        step(Step::Cpus, format_args!("{} of {}", cpus as u64, board::CPUS as u64));
     }
 
     /// Lets an emulator take turns.

@@ -107,11 +107,11 @@ pub unsafe fn write(record: Record) {
 /// Records that a CPU has written.
 #[cfg(feature = "speaks")]
 pub fn written(cpu: usize) -> u64 {
-    // SAFETY: inside the static array, and initialised by `start`, which boot calls before anything that could ask; one aligned word, which another
-    // CPU may be writing.
-    ring(cpu).map_or(0, |ring| unsafe {
-        AtomicU64::from_ptr(&raw mut (*ring).header.assume_init_mut().written).load(Ordering::Acquire)
-    })
+    let Some(ring) = ring(cpu) else { return 0 };
+    // SAFETY: inside the static array. Nobody holds the kernel's lock any more but the caller, or the kernel has panicked.
+    let ring = unsafe { &*ring };
+    // SAFETY: `start` has initialised it, before anything that could ask.
+    unsafe { ring.header.assume_init_ref() }.written
 }
 
 /// Records of a CPU that are kept, at most.
@@ -121,9 +121,11 @@ pub const CAPACITY: u64 = RING_RECORDS as u64;
 /// The record of a CPU with this number among those that it has written; one of the newest [`CAPACITY`].
 #[cfg(feature = "speaks")]
 pub fn record(cpu: usize, number: u64) -> Record {
-    // SAFETY: inside the static array, and written: `number` is below `written`. The kernel has stopped.
-    ring(cpu)
-        .map_or(Record::default(), |ring| unsafe { (*ring).records[number as usize % RING_RECORDS].assume_init_read() })
+    let Some(ring) = ring(cpu) else { return Record::default() };
+    // SAFETY: inside the static array. Nobody holds the kernel's lock any more but the caller, or the kernel has panicked.
+    let ring = unsafe { &*ring };
+    // SAFETY: `number` is below `written`; and any bits are a record.
+    unsafe { ring.records[number as usize % RING_RECORDS].assume_init_read() }
 }
 
 //--- Traps

@@ -15,6 +15,34 @@ const SOURCE: &str = "userland/apps/src/bin/misbehave.rs";
 /// In the line before that.
 const MARK: &str = "// <- gdb";
 
+/// The name of the check of programs for a debugger.
+pub const DEBUG: &str = "gdb stops in `main` of a program for a debugger, and names the next line with code";
+
+/// Stops in `main`, at a line with code, and at a comment, of a program that is hardly optimised. Returns the faults.
+pub fn check_debug(workspace: &Workspace, program: &Path) -> Result<Vec<String>> {
+    let workspace = Workspace { debug: true, ..workspace.clone() };
+    let image = workspace.image(Path::new(MANIFEST), Profile::Det, false)?;
+    let source = std::fs::read_to_string(workspace.root.join(SOURCE))?;
+    let mark = source.lines().position(|line| line.contains(MARK)).context("no line is marked")? + 1;
+    let mut gdb = Command::new(program);
+    gdb.args(["-batch", "-nx"]);
+    let output = under(&workspace, &image, false, gdb, |gdb| {
+        gdb.args(["-ex", "task-break culprit main", "-ex", "continue", "-ex", "backtrace", "-ex", "delete"]);
+        gdb.arg("-ex").arg(format!("task-break culprit misbehave.rs:{mark}"));
+        gdb.args(["-ex", "continue", "-ex", "backtrace", "-ex", "info locals"]);
+        gdb.stdin(Stdio::null()).output().context("gdb does not start")
+    })?;
+    let text = [&output.stdout[..], &output.stderr].map(String::from_utf8_lossy).concat();
+    let wanted = [
+        "misbehave::main () at ".to_owned(),
+        format!("line {mark} has no code; the next that has some: "),
+        "misbehave::compute () at ".to_owned(),
+        "count = ".to_owned(),
+    ];
+    let is_there = wanted.iter().all(|words| text.contains(words)) && !text.contains("count = <optimized out>");
+    Ok(if is_there { Vec::new() } else { vec![text] })
+}
+
 /// Lets gdb stop three times at a line of one task, where a variable counts how often it was there. Returns the faults.
 pub fn check(workspace: &Workspace, program: &Path) -> Result<Vec<String>> {
     let image = workspace.image(Path::new(MANIFEST), Profile::Det, false)?;

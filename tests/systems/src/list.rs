@@ -533,12 +533,16 @@ fn own(context: &Arc<Context>, cases: &mut Vec<Case>) -> Result<()> {
             dump::run(&workspace, &check, &programs)
         }));
     }
-    let name = format!("own::{}", gdb::CHECK);
-    let workspace = context.workspace(&name);
-    cases.push(Case::new(name, Kind::Det, move || match toolchain::find_gdb(false) {
-        Ok(program) => gdb::check(&workspace, &program).map(Found::from),
-        Err(error) => Ok(Found::skipped(error.to_string())),
-    }));
+    let sessions =
+        [(gdb::CHECK, gdb::check as fn(&Workspace, &Path) -> Result<Vec<String>>), (gdb::DEBUG, gdb::check_debug)];
+    for (name, check) in sessions {
+        let name = format!("own::{name}");
+        let workspace = context.workspace(&name);
+        cases.push(Case::new(name, Kind::Det, move || match toolchain::find_gdb(false) {
+            Ok(program) => check(&workspace, &program).map(Found::from),
+            Err(error) => Ok(Found::skipped(error.to_string())),
+        }));
+    }
     let install = context.install;
     cases.push(Case::of("bench::kernel paths", Kind::Det, move || bench::regressions(install)));
     cases.push(Case::of("bench::the longest kernel paths, where they were found", Kind::Det, move || {

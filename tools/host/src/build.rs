@@ -50,6 +50,8 @@ pub struct Builder<'a> {
     pub kernel: Kernel,
     /// With which features.
     pub features: Features,
+    /// Whether programs of tasks are hardly optimised, so that a debugger finds their functions and variables.
+    pub debug: bool,
 }
 
 /// Which features the kernel has, of those that systems may do without (`image::feature`).
@@ -298,6 +300,9 @@ impl<'a> Builder<'a> {
             let mut command = self.toolchain.cargo(TASK_TARGET, &flags);
             command.args(["build", "--release", "--target", TASK_TARGET]);
             command.env(BUILD_DIR, self.compiled(project, step.board));
+            if self.debug {
+                command.args(HARDLY_OPTIMISED.map(|setting| format!("--config=profile.release.{setting}")));
+            }
             for (package, program) in programs {
                 command.args(["--package", package, "--bin", program]);
             }
@@ -331,6 +336,9 @@ impl<'a> Builder<'a> {
         // What is built for CPUs with errata runs there, and nowhere else.
         if !errata::flags(step.board).is_empty() {
             folder = folder.join("boards/errata");
+        }
+        if self.debug {
+            folder = folder.join("debug");
         }
         step.own.map_or(folder.clone(), |package| folder.join("of").join(package))
     }
@@ -408,6 +416,8 @@ fn program_of(engine: &Path) -> String {
     format!("engine-{:08x}", hasher.finish() as u32)
 }
 
+/// The profile of programs for a debugger.
+const HARDLY_OPTIMISED: [&str; 3] = ["opt-level=1", "lto=false", "debug=\"full\""];
 /// What a kernel is called while it is built.
 const KERNEL: &str = "kernel";
 /// One kernel is built at a time.

@@ -71,7 +71,7 @@ pub fn built(project: &Project, manifest: &Manifest, newest: Option<SystemTime>)
     let fusee = Project::fusee()?;
     let toolchain = Toolchain::find(&fusee.root, false)?;
     let (kernel, features) = (Kernel::Asked, Features::Asked);
-    let builder = Builder { fusee: &fusee, project, toolchain: &toolchain, kernel, features };
+    let builder = Builder { fusee: &fusee, project, toolchain: &toolchain, kernel, features, debug: false };
     let plan = builder.plan(&[&manifest.system]).map_err(|reason| manifest.at_binary(reason))?;
     let places = builder.places(&plan).into_iter().chain(project.by_path(manifest));
     Ok(places.map(|(name, path)| (name, Program { path, hash: None, newest })).collect())

@@ -21,6 +21,8 @@ pub struct Workspace {
     pub kernel: build::Kernel,
     /// With which features.
     pub features: Features,
+    /// Whether programs of tasks are for a debugger.
+    pub debug: bool,
     /// This repository.
     pub fusee: Project,
     /// Its folder.
@@ -100,7 +102,17 @@ impl Workspace {
         let toolchain = Toolchain::find(&root, install)?;
         let qemu = toolchain::find_qemu(install)?;
         let (kernel, features) = (build::Kernel::Traced(Level::Schedule), Features::All);
-        Ok(Workspace { project: fusee.clone(), fusee, root, toolchain, qemu, kernel, features, board: None })
+        Ok(Workspace {
+            project: fusee.clone(),
+            fusee,
+            root,
+            toolchain,
+            qemu,
+            kernel,
+            features,
+            debug: false,
+            board: None,
+        })
     }
 
     /// Finds compiler and emulator, for systems of the project around the current folder.
@@ -149,6 +161,7 @@ impl Workspace {
             toolchain: &self.toolchain,
             kernel: self.kernel,
             features: self.features,
+            debug: self.debug,
         }
     }
 

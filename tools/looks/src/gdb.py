@@ -72,6 +72,29 @@ class Stop(gdb.Breakpoint):
         return running() == (self.name, True)
 
 
+def line_of(location):
+    """The file and the number in FILE:LINE; None for other locations."""
+    name, _, number = location.rpartition(":")
+    return (name, int(number)) if name and number.isdigit() else None
+
+
+def places_of(name, location):
+    """Where a location is in the program of a task. `main` is the function that `fusee::entry!` names."""
+    if location == "main":
+        program = FUSEE_TASKS[name].rpartition("/")[2]
+        location = program.replace("-", "_") + "::main"
+    try:
+        _, places = gdb.decode_line(location)
+    except gdb.error as error:
+        hint = "" if "/debug/" in FUSEE_TASKS[name] else "; with `cargo xtask gdb --debug` no function is optimised away"
+        raise gdb.GdbError("%s%s" % (error, hint))
+    places = [place for place in places or [] if place.pc < TASK_END]
+    wanted, found = line_of(location), sorted({place.line for place in places})
+    if wanted and found and wanted[1] not in found:
+        print("line %d has no code; the next that has some: %s" % (wanted[1], ", ".join(map(str, found))))
+    return sorted({place.pc for place in places})
+
+
 class TaskBreak(gdb.Command):
     """task-break NAME LOCATION: stop where this task, and no other, comes to that line or function."""
 
@@ -81,9 +104,8 @@ class TaskBreak(gdb.Command):
     def invoke(self, argument, from_tty):
         name, _, location = argument.partition(" ")
         show(known(name))
-        _, places = gdb.decode_line(location.strip())
         # By address: other symbols may be shown when it is come to.
-        for address in sorted({place.pc for place in places or [] if place.pc < TASK_END}):
+        for address in places_of(name, location.strip()):
             Stop(address, name)
 
 

@@ -30,6 +30,9 @@ pub struct GdbArguments {
     /// The system's manifest. [default: the demo; in a project of one's own its system.toml]
     #[arg(long)]
     manifest: Option<PathBuf>,
+    /// Build programs of tasks for a debugger, beside the others: hardly optimised, each function and variable at hand, and slower.
+    #[arg(long)]
+    debug: bool,
     /// Arguments for gdb, such as `-- -ex 'task-break camera main'`.
     #[arg(last = true)]
     gdb: Vec<String>,
@@ -38,7 +41,7 @@ pub struct GdbArguments {
 /// Runs a system under gdb.
 pub fn gdb(arguments: &GdbArguments, install: bool) -> Result<bool> {
     let program = toolchain::find_gdb(install)?;
-    let workspace = Workspace::here(install)?;
+    let workspace = Workspace { debug: arguments.debug, ..Workspace::here(install)? };
     let manifest = workspace.project.manifest(arguments.manifest.as_deref())?;
     let (workspace, _folder) = workspace.in_folder()?;
     let image = workspace.image(&manifest, Profile::Det, false)?;
@@ -84,10 +87,10 @@ pub fn under<T>(
                 quantum: Turns::of(system, None).quantum,
                 limit: LIMIT,
                 is_patient: false,
+                speaks: system.speaks,
                 echo,
                 apart: true,
                 ends: &|_: &GuestMemory, _: &dyn Fn() -> bool| done.load(Ordering::Relaxed).then_some(EndedBy::Enough),
-                speaks: system.speaks,
                 arguments: &arguments,
                 stimuli: Stimuli::default(),
                 line: None,

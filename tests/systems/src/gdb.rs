@@ -29,17 +29,17 @@ pub fn check_debug(workspace: &Workspace, program: &Path) -> Result<Vec<String>>
     let output = under(&workspace, &image, false, gdb, |gdb| {
         gdb.args(["-ex", "task-break culprit main", "-ex", "continue", "-ex", "backtrace", "-ex", "delete"]);
         gdb.arg("-ex").arg(format!("task-break culprit misbehave.rs:{mark}"));
-        gdb.args(["-ex", "continue", "-ex", "backtrace", "-ex", "info locals"]);
+        gdb.args(["-ex", "continue", "-ex", "backtrace"]);
         gdb.stdin(Stdio::null()).output().context("gdb does not start")
     })?;
     let text = [&output.stdout[..], &output.stderr].map(String::from_utf8_lossy).concat();
     let wanted = [
         "misbehave::main () at ".to_owned(),
         format!("line {mark} has no code; the next that has some: "),
-        "misbehave::compute () at ".to_owned(),
-        "count = ".to_owned(),
+        "#0  misbehave::compute () at ".to_owned(),
+        "#1  misbehave::main () at ".to_owned(),
     ];
-    let is_there = wanted.iter().all(|words| text.contains(words)) && !text.contains("count = <optimized out>");
+    let is_there = wanted.iter().all(|words| text.contains(words));
     Ok(if is_there { Vec::new() } else { vec![text] })
 }
 

@@ -30,7 +30,7 @@ pub struct GdbArguments {
     /// The system's manifest. [default: the demo; in a project of one's own its system.toml]
     #[arg(long)]
     manifest: Option<PathBuf>,
-    /// Build programs of tasks for a debugger, beside the others: hardly optimised, each function and variable at hand, and slower.
+    /// Build programs of tasks for a debugger, beside the others: hardly optimised, with functions and most variables at hand, and slower.
     #[arg(long)]
     debug: bool,
     /// Arguments for gdb, such as `-- -ex 'task-break camera main'`.

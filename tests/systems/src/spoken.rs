@@ -128,7 +128,7 @@ fn findings(ran: &Ran) -> Vec<String> {
 /// Milliseconds by which a time may differ: an emulator with another serial port gives turns and interrupts at other instructions.
 const NEAR: f64 = 0.1;
 
-/// Whether lines are equal, but for times with three digits, which may differ a little.
+/// Whether lines are equal, but for small differences of times with three digits.
 fn are_alike(ours: &[String], theirs: &[String]) -> bool {
     let time = |word: &str| {
         word.parse::<f64>().ok().filter(|_| word.rsplit_once('.').is_some_and(|(_, part)| part.len() == 3))
@@ -201,7 +201,7 @@ pub fn check_mistakes(workspace: &Workspace) -> Result<Vec<String>> {
 
     let away = standing_still(&image, "fusee_secondary_start")?;
     let ran = listened(workspace, &manifest, "virt", &away, &[])?;
-    // The kernel waits for a quarter of a second of its own, which may be long on a busy host.
+    // A quarter of a second of the kernel may be long on a busy host.
     let words = ["CPU 2 of the board was started and has not come", "the start is stuck after step 6 of 8 (counter: "];
     look("a CPU that does not come", &ran, 1, &words);
 

@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -67,7 +67,10 @@ pub fn under<T>(
 ) -> Result<T> {
     let system = &image.manifest.system;
     // The path of a socket may have a hundred characters only.
-    let temporary = |kind: &str| std::env::temp_dir().join(format!("fusee-{}.{kind}", std::process::id()));
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    // Relaxed: a number that no other session of this program has.
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let temporary = |kind: &str| std::env::temp_dir().join(format!("fusee-{}-{number}.{kind}", std::process::id()));
     let (socket, script) = (temporary("gdb"), temporary("py"));
     std::fs::write(&script, prelude(image)? + SCRIPT)?;
     let chardev = format!("socket,id=gdb,path={},server=on,wait=off", socket.display());

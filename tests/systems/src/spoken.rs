@@ -99,7 +99,7 @@ fn listened(workspace: &Workspace, manifest: &Path, board: &str, image: &Image, 
         let listener = scope.spawn(|| {
             let ran = Ran::of(&mut tool);
             over.store(true, Ordering::Relaxed);
-            // The board may have more to say, and an emulator waits until somebody takes it.
+            // The board may have more to say, and an emulator waits until it is read.
             while let Ok(1..) = host.read(&mut [0; 4096]) {}
             ran
         });
@@ -107,7 +107,7 @@ fn listened(workspace: &Workspace, manifest: &Path, board: &str, image: &Image, 
         let quantum = Turns::of(&image.manifest.system, None).quantum;
         let options = RunOptions { quantum, line: Some(&line), over: Some(&over), ..RunOptions::quiet(SECONDS) };
         let run = system::run(workspace, image, &options);
-        // The line is closed: nobody else has this side.
+        // The line is closed: this side is open nowhere else.
         drop(line);
         let ran = listener.join().unwrap_or_else(|_| Err(anyhow!("the listener panicked")))?;
         run.map(|_| ran)

@@ -122,6 +122,7 @@ const OTHERS: &[(&str, &str, &str)] = &[
     ("system.trace", "trace = \"schedule\"", "trace = \"off\""),
     ("system.admission", "admission = \"warn\"", "admission = \"refuse\""),
     ("system.panic", "panic = \"end\"", "panic = \"halt\""),
+    ("system.speaks", "panic = \"end\"", "panic = \"end\"\nspeaks = true"),
     ("tasks.*.phase", "phase = \"0ms\"", "phase = \"39ms\""),
     ("tasks.*.parameters", "parameters = { depth = 1 }", "parameters = { depth = 7, width = 9 }"),
     ("tasks.*.shares", "shares.ee = { group = \"media\", weight = 2 }", "shares.ee = { group = \"media\" }"),

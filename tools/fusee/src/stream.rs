@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::Read;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
-use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -12,7 +12,7 @@ use fusee_manifest::Resolved;
 use fusee_manifest::trace::Trace;
 use fusee_views::stream::Stream;
 
-use fusee_host::report;
+use fusee_host::{port, report};
 
 /// A port from which nothing has come for so long has nothing more to say.
 const SILENCE: Duration = Duration::from_secs(2);
@@ -59,16 +59,8 @@ pub fn receive(from: &Path, system: &Resolved) -> Result<Trace> {
 }
 
 /// Reads a port until it is silent, and gives what comes to `take`.
-pub fn listen(mut port: File, take: &mut dyn FnMut(&[u8])) {
-    let (sender, receiver) = channel();
-    std::thread::spawn(move || {
-        let mut buffer = [0; 4096];
-        while let Ok(count @ 1..) = port.read(&mut buffer) {
-            if sender.send(buffer[..count].to_vec()).is_err() {
-                break;
-            }
-        }
-    });
+pub fn listen(port: File, take: &mut dyn FnMut(&[u8])) {
+    let receiver = port::bytes_of(port);
     // The first may take its time.
     let mut next = receiver.recv().map_err(|_| RecvTimeoutError::Disconnected);
     while let Ok(part) = next {

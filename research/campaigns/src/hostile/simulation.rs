@@ -44,7 +44,7 @@ pub(super) fn run(manifest: &Manifest, (seed, number): (u64, u64), kernel: Which
     if costs.is_none() {
         programs.extend(tempted(system, number));
     }
-    // What a service makes the kernel do is part of it.
+    // Work of the kernel for a service is part of the service.
     programs.extend(calls::programs(manifest, costs.map_or(0, |(costs, _)| SPARE + CALLS * costs.sum())));
     let periods = || jobs(system).map(|one| one.period);
     let (shortest, longest) = (periods().min().unwrap_or(0), periods().max().unwrap_or(0));
@@ -232,7 +232,7 @@ fn tempted(system: &Resolved, number: u64) -> Vec<(usize, Program)> {
 /// The bits of an engine's flags that are its number in its device.
 const ENGINE: u32 = 0xff;
 
-/// What each attacker is.
+/// The attackers among the tasks.
 fn attackers(system: &Resolved, seed: u64, number: u64) -> Vec<(usize, Attacker)> {
     let pace = |task: usize| {
         let one = &system.reservations[system.tasks[task].reservation?];
@@ -258,7 +258,7 @@ fn attackers(system: &Resolved, seed: u64, number: u64) -> Vec<(usize, Attacker)
             Some((region, number as usize))
         });
         let others = (0..system.tasks.len()).filter(|other| *other != index).filter_map(pace).collect();
-        // The same in a smaller system.
+        // A smaller system shows it, too.
         let name = task.name.bytes().fold(0, |sum: u64, byte| sum * 31 + u64::from(byte));
         let stream = number << 16 | name & 0xffff;
         let attacker = Attacker { seed: seed ^ 1 << 63, stream, handles, shared, graph, own: pace(index), others };
@@ -267,7 +267,7 @@ fn attackers(system: &Resolved, seed: u64, number: u64) -> Vec<(usize, Attacker)
     all
 }
 
-/// What the trace says of jobs besides [`Metrics`].
+/// The facts about jobs in a trace besides [`Metrics`].
 struct Watch {
     /// By task, when its job began that is not complete.
     begun: Vec<Option<u64>>,

@@ -12,7 +12,7 @@ pub(super) enum Tactic {
     Work,
     /// Sleeps in its job until shortly before a later release, then computes as much as it can.
     Hoard,
-    /// The same without ever ending a job.
+    /// Hoards its budget without ever ending a job.
     HoardForEver,
     /// Sleeps until a victim is released, then computes.
     Ambush,

@@ -1,10 +1,9 @@
-//! A client of the GPU: has it multiply numbers in each job, and compares with the kernel as a plain function.
+//! A client of the GPU: has it multiply numbers in each job, and compares with its own products.
 //!
 //! Handles: engine "gpu" (acquire), what a client of its device has, region "buffer" (read, write), endpoint "console" (call).
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![forbid(unsafe_code)]
 
-use fusee::gpu::compute::{self, Input, Output};
 use fusee::gpu::{Buffer, Context, Work};
 use fusee::{Engine, Instant, Region, environment, next_job, println};
 use kernels::Scale;
@@ -31,9 +30,7 @@ fn main() {
         // Acquires the engine, submits, waits for the end, and releases.
         context.run(&gpu, Work::launch(scale, (&from, &mut to)), Instant::NEVER).expect("both buffers are ours");
 
-        let mut expected = [0; LENGTH];
-        compute::run(&scale, (Input::from(&numbers[..]), Output::from(&mut expected[..])));
-        let right = (0..LENGTH).filter(|at| to.read_u32(4 * at) == expected[*at]).count();
+        let right = (0..LENGTH).filter(|at| to.read_u32(4 * at) == numbers[*at].wrapping_mul(scale.by)).count();
         if job.number == 5 {
             println!("scaler: {right} of {LENGTH} numbers are right");
         }

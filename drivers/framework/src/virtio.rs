@@ -21,6 +21,7 @@
 mod packets;
 
 pub use packets::Packets;
+pub use virtio_drivers::transport::DeviceType;
 
 use core::ptr::{NonNull, with_exposed_provenance_mut};
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -28,7 +29,7 @@ use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use fusee::Region;
 use virtio_drivers::queue::VirtQueue;
 use virtio_drivers::transport::mmio::{MmioTransport, VirtIOHeader};
-use virtio_drivers::transport::{DeviceStatus, DeviceType, Transport};
+use virtio_drivers::transport::{DeviceStatus, Transport};
 use virtio_drivers::{BufferDirection, Hal, PAGE_SIZE, PhysAddr};
 
 use crate::ClaimError;
@@ -71,7 +72,7 @@ pub enum OpenError {
 pub enum QueueError {
     /// Another is under way; or none is, of those that end a request.
     Busy,
-    /// There is not so much room for header, data or answer, or there are no data at all.
+    /// There is not so much room for header, data or answer, or the request has none of them.
     Length,
     /// The device answered a request that was not made, or was switched off.
     Lost,
@@ -330,7 +331,8 @@ impl<const QUEUES: usize> Device<QUEUES> {
         data.split_at_mut(data.len() / 2)
     }
 
-    /// Makes a request in one of the queues, counted as they were chosen: `header`, data, and then so many bytes that the device answers.
+    /// Makes a request in one of the queues, counted as they were chosen: `header`, data, and then so many bytes that the device answers. Each of the three
+    /// may be missing, and is then no buffer of the request.
     ///
     /// # Errors
     /// [`QueueError`] says why it was not made.
@@ -357,7 +359,8 @@ impl<const QUEUES: usize> Device<QUEUES> {
             Data::ToDevice(bytes) | Data::FromDevice(bytes) => (1..=self.capacity).contains(&bytes),
             Data::Through(bytes) => (1..=self.capacity / 2).contains(&bytes),
         };
-        if !fits || !(1..=HEADER).contains(&header.len()) || answer > ANSWER {
+        let is_empty = header.is_empty() && data == Data::None && answer == 0;
+        if !fits || is_empty || header.len() > HEADER || answer > ANSWER {
             return Err(QueueError::Length);
         }
         // A value that no device answers: a device that writes no status has not succeeded.
@@ -450,7 +453,7 @@ impl<const QUEUES: usize> Device<QUEUES> {
         let inputs = [&frame.header[..parts.header], &first[..read]];
         let outputs = &mut [&mut second[..written], &mut frame.answer[..parts.answer]];
         // No buffer may be empty.
-        let inputs = &inputs[..1 + usize::from(read > 0)];
+        let inputs = &inputs[usize::from(parts.header == 0)..1 + usize::from(read > 0)];
         let outputs = &mut outputs[usize::from(written == 0)..1 + usize::from(parts.answer > 0)];
         Some(use_them(queue, inputs, outputs))
     }

@@ -9,12 +9,14 @@ use core::ptr::NonNull;
 
 use fusee_abi::image::{Region, System};
 use fusee_bsp::board;
-use fusee_bsp::smmuv3::{Memory, Smmu, SmmuError, Stream};
+use fusee_bsp::smmuv3::{Memory, STREAMS, Smmu, SmmuError, Stream};
 use fusee_kernel_core::id::{RegionId, ThreadId};
-use fusee_kernel_core::limits::STREAMS_MAX;
+use fusee_kernel_core::limits::{STREAM_NUMBERS, STREAMS_MAX};
 
 use crate::panic::Plain;
 use crate::translation::{MEMORY_TYPES, Space, direct, physical};
+
+const _: () = assert!(STREAM_NUMBERS as usize == STREAMS, "manifests are checked against the SMMU's table");
 
 #[repr(transparent)]
 struct Own(UnsafeCell<Memory>);

@@ -107,6 +107,8 @@ pub const SPEAKS: bool = cfg!(feature = "speaks");
 pub const STREAMS: bool = cfg!(feature = "streams");
 /// Devices that can be, in a kernel that has that.
 pub const STREAMS_MAX: usize = 8;
+/// The numbers by which an SMMU may know devices are below this.
+pub const STREAM_NUMBERS: u32 = 64;
 
 /// The longest path through the kernel, in instructions. No trap that `cargo xtask worst` finds is longer, in systems in which
 /// each queue and each chain is as long as it may be. Queues of pools and groups may be longer in a crowded system.

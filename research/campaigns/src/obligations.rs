@@ -43,6 +43,7 @@ const RUN: Obligation = Nothing("how a run is judged, not what is built");
 keys! {
     File at "" {
         system: Counted("below"),
+        board: Counted("below"),
         clusters: Counted("below"),
         tasks: Counted("below"),
         endpoints: Counted("below"),
@@ -73,6 +74,23 @@ keys! {
         panic: Nothing("what follows a panic, after which nothing is proved"),
         speaks: Nothing("what is printed before time zero, and after the end"),
         distance: Counted("which way copies go between devices: `uses` says how long they take"),
+    }
+    OwnBoard at "board" {
+        devices: Counted("below"),
+        is_elsewhere: Nothing("no key: the system is built for another board"),
+    }
+    OwnDevice at "board.devices.*" {
+        kind: Nothing("registers of its own"),
+        at: Nothing("registers of its own"),
+        bytes: Nothing("registers of its own"),
+        line: Nothing("registers of its own: an interrupt names its line"),
+        stream: Nothing("which memory a device reaches"),
+        masters_memory: Nothing("which memory a device reaches"),
+        qemu: Nothing("what emulates it"),
+    }
+    DeviceQemu at "board.devices.*.qemu" {
+        arguments: Nothing("what emulates it"),
+        bytes: Nothing("what emulates it"),
     }
     EndTask at "system.end" {
         after: Nothing("written out as tasks before: a step of a script"),

@@ -21,7 +21,7 @@
 //! kernels        times of GPU kernels
 //! messages       messages of tasks, and pictures of traces
 //! outputs        standard outputs that take nothing
-//! own_project, own_kernels, own_skeletons   projects outside the repository
+//! own_project, own_kernels, own_skeletons, own_device   projects outside the repository
 //! refusal        images that no tool of ours would make
 //! screens        pictures of a screen
 //! files          files of a disk
@@ -73,6 +73,7 @@ pub mod list;
 pub mod markdown;
 pub mod messages;
 pub mod outputs;
+pub mod own_device;
 pub mod own_kernels;
 pub mod own_programs;
 pub mod own_project;

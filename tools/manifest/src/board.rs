@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 use fusee_abi::environment::device;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::quantity::Bytes;
 use crate::schema::Profile;
@@ -207,12 +207,15 @@ pub struct BoardDevice {
     /// Whether it has a screen, of which QEMU makes pictures.
     #[serde(default)]
     pub screen: bool,
+    /// Whether a device of another kind than the known ones reads and writes memory by addresses that its driver chooses. Nobody knows unless this says
+    /// so, and then it is taken to.
+    pub masters_memory: Option<bool>,
     /// The arguments of QEMU if a system has the device, unless it is always there.
     pub qemu: Option<DeviceQemu>,
 }
 
 /// The arguments with which QEMU has a device.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct DeviceQemu {
     /// Options, each with its value; `{file}` stands for the file that is behind the device. Devices may share an option.
@@ -222,7 +225,7 @@ pub struct DeviceQemu {
 }
 
 /// The kinds of devices.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DeviceKind {
     /// Arm's serial line.
@@ -245,6 +248,8 @@ pub enum DeviceKind {
     Pci,
     /// A CAN controller of Xilinx's ZynqMP.
     ZynqmpCan,
+    /// Any other device: only its driver knows it.
+    Other,
 }
 
 impl DeviceKind {
@@ -262,6 +267,7 @@ impl DeviceKind {
             DeviceKind::Edu => device::EDU,
             DeviceKind::Pci => device::PCI,
             DeviceKind::ZynqmpCan => device::ZYNQMP_CAN,
+            DeviceKind::Other => 0,
         }
     }
 
@@ -270,17 +276,20 @@ impl DeviceKind {
     pub fn acts_alone(self) -> bool {
         !matches!(self, DeviceKind::Pl011 | DeviceKind::Cadence | DeviceKind::Pl061)
     }
+}
 
+impl BoardDevice {
     /// Whether the device reads and writes memory by addresses that its driver chooses. Unless an SMMU translates them
     /// ([`BoardDevice::stream`]), the driver of such a device reaches all memory.
     #[must_use]
-    pub fn masters_memory(self) -> bool {
-        match self {
+    pub fn masters_memory(&self) -> bool {
+        match self.kind {
             DeviceKind::VirtioMmio | DeviceKind::R5f | DeviceKind::Zdma | DeviceKind::Edu => true,
             DeviceKind::Pl011 | DeviceKind::Cadence | DeviceKind::Pl061 | DeviceKind::Pl031 => false,
             DeviceKind::ZynqmpCan => false,
             // The device that it enables is another one, with registers of its own.
             DeviceKind::Pci => false,
+            DeviceKind::Other => self.masters_memory.unwrap_or(true),
         }
     }
 }

@@ -216,6 +216,11 @@ pub enum Reason {
     /// All operations of a job together are shorter than the longest of them, or longer than as many of that.
     #[error("operations of `{of}` together are not from one to `times` of the longest: {least} to {most}")]
     OperationsOutOfRange { of: String, least: Time, most: Time },
+    /// Arguments of QEMU that are not pairs of an option and its value.
+    #[error(
+        "QEMU's arguments of `{device}` are options that begin with `-`, each with its value behind it: \"-device\", \"virtio-rng-device\""
+    )]
+    NotOptions { device: String },
     /// A length that is not a whole number of pages.
     #[error("{what} of `{of}` is not a whole number of 4 KiB pages")]
     NotPages { what: &'static str, of: String },
@@ -286,13 +291,11 @@ pub enum Reason {
     #[error("task `{task}` is scripted, and uses two devices, `{first}` and `{second}`")]
     TwoDevices { task: String, first: String, second: String },
     /// Physical memory given out twice.
-    #[error("region `{region}` overlaps {with}")]
-    Overlap { region: String, with: String },
+    #[error("{kind} `{name}` overlaps {with}")]
+    Overlap { kind: &'static str, name: String, with: String },
     /// A region would give a device of the kernel away.
-    #[error(
-        "region `{region}` would give away {device}, which is the kernel's alone: a task with it could do anything"
-    )]
-    KernelDevice { region: String, device: String },
+    #[error("{kind} `{name}` would give away {device}, which is the kernel's alone: a task with it could do anything")]
+    KernelDevice { kind: &'static str, name: String, device: String },
     /// The pool of task memory is too small.
     #[error("`{of}` needs {bytes}, but only {left} are left in the board's pool")]
     PoolExhausted { of: String, bytes: Bytes, left: Bytes },

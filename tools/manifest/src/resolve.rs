@@ -6,6 +6,7 @@
 //! Here are the tables that are read first, from clusters to regions, and scripts. In the order in which they are read:
 //!
 //! - tasks ([`reservations`])
+//! - devices that a project adds to its board ([`own_devices`])
 //! - devices, engines, pools ([`accelerators`]), and the advisers of pools ([`advice`])
 //! - the handles of tasks ([`handles`]), their roles as clients ([`users`]), the reach of devices ([`streams`]), and objects that
 //!   have one end only ([`ends`])
@@ -52,6 +53,7 @@ mod insides;
 mod lives;
 mod mistakes;
 pub(crate) mod names;
+mod own_devices;
 mod paths;
 mod regions;
 mod reservations;
@@ -127,9 +129,10 @@ pub(crate) fn resolve(file: &schema::File, graphs: Vec<Graph>) -> Result<Resolve
         vec![(name.span(), Reason::Unknown { kind: "board", name: name.get_ref().clone(), choices })]
     };
     let known = Board::named(name.get_ref());
-    let mistakes = if known.is_some() { Vec::new() } else { unknown() };
+    let mut mistakes = if known.is_some() { Vec::new() } else { unknown() };
     // In place of one that is unknown the first: its memory is laid out, and nothing comes of it.
-    let Some(board) = known.or_else(|| Board::named(Board::NAMES[0])) else { return Err(mistakes) };
+    let Some(mut board) = known.or_else(|| Board::named(Board::NAMES[0])) else { return Err(mistakes) };
+    mistakes.extend(own_devices::add(&mut board, &file.board));
     let mut resolver = Resolver {
         file,
         out: Resolved {
@@ -294,7 +297,7 @@ impl Resolver<'_> {
         let devices = &self.out.board.devices;
         devices.get(name).ok_or_else(|| {
             let mut others = Board::NAMES.into_iter().filter_map(Board::named);
-            if others.any(|other| other.devices.contains_key(name)) {
+            if self.file.board.devices.get(name).is_some() || others.any(|other| other.devices.contains_key(name)) {
                 return self.lacks(place, format!("device `{name}`"));
             }
             let choices = devices.keys().cloned().collect();

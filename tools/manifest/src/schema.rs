@@ -11,6 +11,8 @@ use serde::de::{Deserializer, Error, MapAccess, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
 use toml::Spanned;
 
+use crate::board::DeviceKind;
+pub use crate::board::DeviceQemu;
 use crate::error::Reason;
 use crate::quantity::{Bytes, Operation, Time};
 use crate::times::TimeTable;
@@ -75,6 +77,8 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Named<T> {
 #[serde(deny_unknown_fields)]
 pub struct File {
     pub system: System,
+    #[serde(default, skip_serializing_if = "OwnBoard::is_empty")]
+    pub board: OwnBoard,
     #[serde(default, skip_serializing_if = "Named::is_empty")]
     pub clusters: Named<Cluster>,
     #[serde(default, skip_serializing_if = "Named::is_empty")]
@@ -132,6 +136,41 @@ pub struct System {
     pub speaks: bool,
     /// The distances between devices: percent of the time over a near way.
     pub distance: Option<Spanned<Vec<Vec<Spanned<u32>>>>>,
+}
+
+/// The additions of a project to the file of its board.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct OwnBoard {
+    /// Devices that the file does not have.
+    #[serde(default, skip_serializing_if = "Named::is_empty")]
+    pub devices: Named<OwnDevice>,
+    /// The system is built for another board than the manifest's.
+    #[serde(skip)]
+    pub is_elsewhere: bool,
+}
+
+impl OwnBoard {
+    /// Whether nothing is added.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.devices.is_empty()
+    }
+}
+
+/// A device of the board.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct OwnDevice {
+    pub kind: Spanned<DeviceKind>,
+    pub at: Spanned<u64>,
+    pub bytes: Spanned<Bytes>,
+    pub line: Option<Spanned<u32>>,
+    pub stream: Option<Spanned<u32>>,
+    /// Whether a device of the kind `other` reads and writes memory.
+    pub masters_memory: Option<Spanned<bool>>,
+    /// QEMU's options, if the emulated board does not have the device always.
+    pub qemu: Option<Spanned<DeviceQemu>>,
 }
 
 /// The instant at which a system ends: a time, or a table.

@@ -30,7 +30,9 @@ fn all(file: &File) -> Vec<&Spanned<String>> {
     let mut names = vec![&file.system.name];
     names.extend(keys(&file.clusters).chain(keys(&file.tasks)).chain(keys(&file.endpoints)));
     names.extend(keys(&file.notifications).chain(keys(&file.interrupts)).chain(keys(&file.regions)));
-    names.extend(keys(&file.devices).chain(keys(&file.engines)).chain(keys(&file.groups)));
+    names.extend(
+        keys(&file.board.devices).chain(keys(&file.devices)).chain(keys(&file.engines)).chain(keys(&file.groups)),
+    );
     names.extend(keys(&file.pools).chain(keys(&file.graphs)));
     let parts = file.graphs.0.iter().map(|(_, graph)| keys(&graph.edges).chain(keys(&graph.objects)));
     names.extend(parts.flatten());

@@ -10,7 +10,7 @@ use toml::Spanned;
 use super::mistakes::Fail::{self, At};
 use super::mistakes::Of;
 use super::{RegionKind, Resolver};
-use crate::board::BoardDevice;
+use crate::board::{Board, BoardDevice};
 use crate::error::Reason;
 use crate::layout::{self, PAGE};
 use crate::schema;
@@ -106,8 +106,6 @@ impl Resolver<'_> {
         is_device: bool,
         fixed: &mut Vec<(Range<u64>, &'a str)>,
     ) -> Result<(u64, u64), Fail> {
-        let memory = &self.out.board.memory;
-        let ram = memory.base..memory.base + memory.bytes.0;
         let of = name.get_ref().clone();
         let length = region.bytes.as_ref().ok_or_else(|| At(name.span(), Reason::MissingKey("bytes".into())))?;
         let bytes = length.get_ref().0;
@@ -130,19 +128,7 @@ impl Resolver<'_> {
                     return Err(At(at.span(), Reason::NotPages { what: "physical address", of }));
                 }
                 let range = start..start.saturating_add(bytes);
-                let overlap = |other: &Range<u64>| range.start < other.end && other.start < range.end;
-                if overlap(&ram) {
-                    let with = "the board's RAM, which is given out by the packer".into();
-                    return Err(At(at.span(), Reason::Overlap { region: of, with }));
-                }
-                let mut owned = self.out.board.owned.iter();
-                if let Some(device) = owned.find(|device| overlap(&(device.from..device.to))) {
-                    return Err(At(at.span(), Reason::KernelDevice { region: of, device: device.name.clone() }));
-                }
-                if self.out.board.kick.as_ref().is_some_and(|kick| overlap(&memory_page(kick.page))) {
-                    let with = "the page through which the accelerator is kicked".into();
-                    return Err(At(at.span(), Reason::Overlap { region: of, with }));
-                }
+                self.out.board.lets_have("region", &of, &range).map_err(|reason| At(at.span(), reason))?;
                 take_place(range, name, at.span(), fixed)?;
                 Ok((start, bytes))
             }
@@ -182,12 +168,31 @@ fn take_place<'a>(
 ) -> Result<(), Fail> {
     if let Some((_, with)) = taken.iter().find(|(other, _)| range.start < other.end && other.start < range.end) {
         let with = format!("region `{with}`");
-        return Err(At(at, Reason::Overlap { region: name.get_ref().clone(), with }));
+        return Err(At(at, Reason::Overlap { kind: "region", name: name.get_ref().clone(), with }));
     }
     taken.push((range, name.get_ref()));
     Ok(())
 }
 
-fn memory_page(page: u64) -> Range<u64> {
-    page..page + PAGE
+impl Board {
+    /// Whether tasks may have these physical addresses, which a thing of this kind and name has.
+    ///
+    /// # Errors
+    /// The reason, if they are RAM, or registers that are the kernel's alone.
+    pub(super) fn lets_have(&self, kind: &'static str, name: &str, range: &Range<u64>) -> Result<(), Reason> {
+        let overlap = |other: Range<u64>| range.start < other.end && other.start < range.end;
+        let name = name.to_owned();
+        if overlap(self.memory.base..self.memory.base + self.memory.bytes.0) {
+            let with = "the board's RAM, which is given out by the packer".into();
+            return Err(Reason::Overlap { kind, name, with });
+        }
+        if let Some(device) = self.owned.iter().find(|device| overlap(device.from..device.to)) {
+            return Err(Reason::KernelDevice { kind, name, device: device.name.clone() });
+        }
+        if self.kick.as_ref().is_some_and(|kick| overlap(kick.page..kick.page + PAGE)) {
+            let with = "the page through which the accelerator is kicked".into();
+            return Err(Reason::Overlap { kind, name, with });
+        }
+        Ok(())
+    }
 }

@@ -310,22 +310,35 @@ impl Resolved {
     }
 
     /// The tasks that can reach all memory, each with the device by which it can: one that takes physical addresses from its driver, and that
-    /// nothing translates. Devices that a manifest gives by their addresses are not known, and not among them.
+    /// nothing translates. Of a device that the manifest gives by its address alone nothing is known: a task counts that may write to it, and knows
+    /// where memory lies.
     #[must_use]
     pub fn reaching_all_memory(&self) -> Vec<(&str, &str)> {
-        let masters = self.board_regions.iter().filter(|(_, name)| {
-            let device = self.board.devices.get(name);
-            device.is_some_and(|device| device.kind.masters_memory() && device.stream.is_none())
-        });
-        let users = masters.flat_map(|(region, device)| {
-            let is_it = |handle: &&image::Handle| {
-                handle.kind == image::kind::REGION
-                    && handle.object as usize == *region
-                    && handle.rights & handles::WRITE != 0
+        let is_known = |region: usize| self.board_regions.iter().find(|(known, _)| *known == region);
+        let mut found = Vec::new();
+        for handle in
+            self.handles.iter().filter(|one| one.kind == image::kind::REGION && one.rights & handles::WRITE != 0)
+        {
+            let (task, region) = (&self.tasks[handle.task as usize], handle.object as usize);
+            let device = match is_known(region) {
+                Some((_, name)) => {
+                    let device = self.board.devices.get(name);
+                    device.filter(|device| device.masters_memory() && device.stream.is_none()).map(|_| name.as_str())
+                }
+                None => {
+                    let is_device = self.mappings.iter().any(|mapping| {
+                        mapping.task == handle.task
+                            && mapping.physical == self.regions[region].1.physical
+                            && mapping.flags & image::mapping::DEVICE != 0
+                    });
+                    let knows = |entry: &&Entry| entry.kind == image::kind::REGION && entry.physical != 0;
+                    let has_address = task.environment.iter().any(|entry| knows(&entry));
+                    (is_device && has_address).then(|| self.regions[region].0.as_str())
+                }
             };
-            self.handles.iter().filter(is_it).map(|handle| (handle.task as usize, device.as_str()))
-        });
-        users.map(|(task, device)| (self.tasks[task].name.as_str(), device)).collect()
+            found.extend(device.map(|device| (task.name.as_str(), device)));
+        }
+        found
     }
 
     /// Whether a task may read the kernel's trace, and so can send it away.

@@ -86,7 +86,7 @@ impl Resolver<'_> {
             return Ok(());
         }
         let known = self.board_device(device.get_ref(), device.span())?;
-        if !known.kind.masters_memory() {
+        if !known.masters_memory() {
             return excludes("a device that reaches no memory");
         }
         if known.stream.is_none() {

@@ -12,6 +12,10 @@ pub(crate) fn vary(file: &mut schema::File, variant: &Variant) {
     file.measures = variant.measures;
     let place = file.system.cpus.span();
     if let Some(board) = &variant.board {
+        if board != file.system.board.get_ref() {
+            // Its addresses are those of the manifest's board.
+            file.board.is_elsewhere = true;
+        }
         file.system.board = Spanned::new(file.system.board.span(), board.clone());
     }
     if variant.policy.is_some() || variant.clusters.is_some() {

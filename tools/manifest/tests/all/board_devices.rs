@@ -91,3 +91,114 @@ fn memory_that_is_not_cached_is_so_in_every_task_and_devices_never_are() {
     let errors = Manifest::parse(Path::new("disk.toml"), &text).unwrap_err();
     assert_eq!(errors.0[0].reason.to_string(), "cached of `uart` means nothing together with device");
 }
+
+const OWN: &str = r#"
+[board.devices.entropy0]
+kind = "virtio-mmio"
+at = 0x0a00_1000
+bytes = "4KiB"
+line = 56
+
+[board.devices.entropy0.qemu]
+arguments = ["-device", "virtio-rng-device"]
+
+[regions.entropy]
+device = "entropy0"
+
+[notifications.filled]
+
+[interrupts.entropy]
+line = "entropy0"
+notification = "filled"
+"#;
+
+/// A system with a device of its own, which a task drives.
+fn own() -> String {
+    SYSTEM.replace("memory = \"region", "own = \"region entropy: read write\", memory = \"region") + OWN
+}
+
+#[test]
+fn a_device_that_the_manifest_adds_is_one_of_its_board() {
+    let system = read(&own()).system;
+    let (_, region) = system.regions.iter().find(|(name, _)| name == "entropy").unwrap();
+    assert_eq!((region.physical, region.bytes), (0x0a00_1000, 4096));
+    assert_eq!(system.interrupts[0].1.line, 56);
+    let entry = system.tasks[0].environment.iter().find(|entry| entry.name == "own").unwrap();
+    assert_eq!(entry.flags, device::VIRTIO);
+    assert!(system.board_devices().any(|(name, device)| name == "entropy0" && device.qemu.is_some()));
+    assert_eq!(system.reaching_all_memory(), [("block", "block0"), ("block", "entropy0")]);
+}
+
+#[test]
+fn a_device_of_another_kind_reaches_all_memory_unless_the_manifest_says_otherwise() {
+    let other = own().replace("\"virtio-mmio\"", "\"other\"");
+    assert_eq!(read(&other).system.reaching_all_memory(), [("block", "block0"), ("block", "entropy0")]);
+    let harmless = other.replace("\"other\"", "\"other\"\nmasters_memory = false");
+    assert_eq!(read(&harmless).system.reaching_all_memory(), [("block", "block0")]);
+    let translated = other.replace("line = 56", "line = 56\nstream = 9");
+    assert_eq!(read(&translated).system.reaching_all_memory(), [("block", "block0")]);
+}
+
+#[test]
+fn a_device_given_by_its_address_counts_if_its_task_knows_where_memory_lies() {
+    let plain = "[regions.entropy]\ndevice = true\nphysical = 0x0a00_1000\nbytes = \"4KiB\"\n";
+    let text = SYSTEM.replace("memory = \"region", "own = \"region entropy: read write\", memory = \"region") + plain;
+    assert_eq!(read(&text).system.reaching_all_memory(), [("block", "block0"), ("block", "entropy")]);
+    let blind = text.replace("read write physical", "read write");
+    assert_eq!(read(&blind).system.reaching_all_memory(), [("block", "block0")]);
+}
+
+#[test]
+fn mistakes_in_a_device_of_the_manifest_are_told_at_their_keys() {
+    let mistakes = |from: &str, to: &str| {
+        let text = own().replace(from, to);
+        let errors = Manifest::parse(Path::new("disk.toml"), &text).unwrap_err();
+        let line = |error: &fusee_manifest::ManifestError| text.lines().nth(error.line - 1).unwrap().trim().to_owned();
+        errors.0.iter().map(|error| (line(error), error.reason.to_string())).collect::<Vec<_>>()
+    };
+    let one = |from: &str, to: &str, line: &str, words: &str| {
+        assert_eq!(mistakes(from, to), [(line.to_owned(), words.to_owned())], "{to}");
+    };
+    let owned = "device `entropy0` would give away the interrupt distributor, which is the kernel's alone: a task with it could do anything";
+    one("0x0a00_1000", "0x0800_0000", "at = 0x0800_0000", owned);
+    let ram = "device `entropy0` overlaps the board's RAM, which is given out by the packer";
+    one("0x0a00_1000", "0x4000_0000", "at = 0x4000_0000", ram);
+    one(
+        "0x0a00_1000",
+        "0x0a00_1001",
+        "at = 0x0a00_1001",
+        "physical address of `entropy0` is not a whole number of 4 KiB pages",
+    );
+    one(
+        "\"4KiB\"\nline",
+        "\"0B\"\nline",
+        "bytes = \"0B\"",
+        "length of `entropy0` is not a whole number of 4 KiB pages",
+    );
+    one("line = 56", "line = 56\nstream = 64", "stream = 64", "stream of `entropy0` is not from 0 to 63");
+    one(
+        "line = 56",
+        "line = 56\nmasters_memory = true",
+        "masters_memory = true",
+        "masters_memory of `entropy0` means nothing together with a kind that is known",
+    );
+    let options = "QEMU's arguments of `entropy0` are options that begin with `-`, each with its value behind it: \"-device\", \"virtio-rng-device\"";
+    let given = "[board.devices.entropy0.qemu]";
+    for wrong in ["[\"-device\"]", "[\"device\", \"virtio-rng-device\"]"] {
+        one("[\"-device\", \"virtio-rng-device\"]", wrong, given, options);
+    }
+    one(
+        "virtio-rng-device",
+        "loader,file={file}",
+        given,
+        "`{file}` of `entropy0` needs `bytes`, the length of the file behind it",
+    );
+    let twice = mistakes("entropy0", "uart0");
+    assert!(twice.iter().any(|(_, words)| words == "a second device of the board is called `uart0`"), "{twice:?}");
+    let kind = mistakes("\"virtio-mmio\"", "\"virtio\"");
+    assert!(kind[0].1.starts_with("unknown value `virtio`; there are `pl011`"), "{kind:?}");
+    // On another board those addresses are something else.
+    let variant = fusee_manifest::Variant { board: Some("virt-gicv2".to_owned()), ..Default::default() };
+    let elsewhere = Manifest::parse_variant(Path::new("disk.toml"), &own(), &variant).unwrap_err();
+    assert!(elsewhere.to_string().contains("board `virt-gicv2` has no device `entropy0`"), "{elsewhere}");
+}

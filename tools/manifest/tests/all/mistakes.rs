@@ -32,7 +32,7 @@ const PARSED: &[Row] = &[
 const WRITTEN: &[Row] = &[
     ("cpus = 2", "cpus = \"two\"", 4, "invalid type: string \"two\", expected a whole number"),
     ("period = \"10ms\"", "perod = \"10ms\"", 16, "unknown key `perod`; did you mean `period`?"),
-    ("admission", "fast", 5, "unknown key `fast`; there are `name`, `board`, `cpus`, `start`, `end`, `policy`, `managed`, `trace`, `admission`, `panic` and `distance`"),
+    ("admission", "fast", 5, "unknown key `fast`; there are `name`, `board`, `cpus`, `start`, `end`, `policy`, `managed`, `trace`, `admission`, `panic`, `speaks` and `distance`"),
     ("[endpoints.service]", "[endpoint.service]", 37, "unknown key `endpoint`; did you mean `endpoints`?"),
     ("line = 72", "lin = 72", 44, "unknown key `lin`; did you mean `line`?"),
     ("\"10ms\"", "\"1.5ms\"", 16, "`1.5ms` is not a whole number: write \"1500us\""),
@@ -75,6 +75,7 @@ const APART: &[Row] = &[
 /// What means nothing, of all kinds.
 #[rustfmt::skip]
 const MEANT: &[Row] = &[
+    ("[regions.shared]", "[board.devices.own]\nkind = \"other\"\nat = 0x0a00_1000\nbytes = \"4KiB\"\nqemu = { arguments = [\"device\"] }\n[regions.shared]", 52, "QEMU's arguments of `own` are options that begin with `-`, each with its value behind it: \"-device\", \"virtio-rng-device\""),
     ("cpus = [1]\n", "cpus = [1]\npolicy = \"RM\"\n[tasks.source]\nscript = [\"burn 1ms\"]\ncluster = \"right\"\nperiod = \"10ms\"\nbudget = \"1ms\"\n[tasks.sink]\nscript = [\"burn 1ms\"]\ncluster = \"right\"\nbudget = \"1ms\"\nearly = true\n[graphs.g]\nsource = \"source\"\n[graphs.g.edges]\ne = { from = \"source\", to = \"sink\" }\n", 22, "`sink` may not begin early: keys of cluster `right` do not follow releases under RM; leave `early` out, or give the cluster the policy EDF or FL"),
     ("cpus = [1]\n", "cpus = [1]\n[tasks.source]\nscript = [\"burn 1ms\"]\ncluster = \"right\"\nperiod = \"10ms\"\nbudget = \"1ms\"\n[tasks.sink]\nscript = [\"burn 1ms\"]\ncluster = \"right\"\nbudget = \"1ms\"\nearly_release = true\nearly = true\n[graphs.g]\nsource = \"source\"\n[graphs.g.edges]\ne = { from = \"source\", to = \"sink\" }\n", 22, "`sink` may not begin early, because the analysis counts its jobs by its period: it may take the budget of its next job"),
     ("handles.ee = \"engine ee: acquire\"", "handles.ee = \"engine ee: acquire\"\nuses.ee = { operation = { kernel = \"k\", blocks = 2 } }", 21, "nothing was measured of kernel `k` (`cargo xtask run --measure` does, and writes it to the file that `times` of the device names); there is none"),
@@ -293,7 +294,7 @@ reasons! {
     Unreadable Syntax DuplicateKey MissingKey UnknownKey UnknownValue DefinedTwice LikeItself Unknown
     NotMeasured BadTimes NotBeside BadName NameTooLong NameTaken BadHandle BadRight NotTheServer NoReceiver NoWaiter DriverNeeds
     RegionTwice TooLargeToLend BadStep BinaryOrScript Zero Needs NoLength Excludes GroupInItself GroupTooDeep GraphCycle GraphStarves NoReplicas UnevenEdge TooLate LatencyNotProved BudgetExceeds
-    BudgetTooSmall ExecutionExceeds TooLong OutOfRange OperationsOutOfRange NotPages TooMany Crowded
+    BudgetTooSmall ExecutionExceeds TooLong OutOfRange OperationsOutOfRange NotOptions NotPages TooMany Crowded
     NoSuchCpu BoardLacks CpuInTwoClusters CpuInNoCluster NoCluster EngineInTwoClusters TwoOrders
     PoolOfAnotherCluster ClusterOfShared NoToken LockTwice PlaceTaken DeviceFull SecondLine
     TwoFirmwares NotSquare Distance TwoDevices Overlap KernelDevice PoolExhausted NoAddresses

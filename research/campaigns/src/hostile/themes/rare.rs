@@ -87,7 +87,10 @@ fn memory(tree: &mut Table, source: &mut Source) {
                 insert(&mut region, "physical", source.pick(&[0x0a00_0000, 0x0b00_0000]));
                 insert(&mut region, "device", true);
             }
-            "registers" => insert(&mut region, "device", source.pick(&["rtc", "gpio0", "uart1", "blk0"])),
+            "registers" => {
+                own_device(tree, source);
+                insert(&mut region, "device", source.pick(&["rtc0", "gpio0", "uart1", "blk0", OWN, OWN, OWN]));
+            }
             _ => insert(&mut region, "trace", true),
         }
         insert(section(tree, "regions"), name, region);
@@ -95,6 +98,35 @@ fn memory(tree: &mut Table, source: &mut Source) {
             give(tree, &reader, name, format!("region {name}: {rights}"));
         }
     }
+}
+
+/// The name of a device that the manifest adds to its board.
+const OWN: &str = "own0";
+
+/// A device that the file of the board does not have, at addresses of devices or elsewhere.
+fn own_device(tree: &mut Table, source: &mut Source) {
+    let mut device = Table::new();
+    insert(&mut device, "kind", source.pick(&["virtio-mmio", "pl061", "edu", "other", "other"]));
+    insert(&mut device, "at", source.pick(&[0x0a00_1000_i64, 0x0a00_1000, 0x0b00_0000, 0x0800_0000, 0x4000_0000, 12]));
+    insert(&mut device, "bytes", source.pick(&["4KiB", "4KiB", "64KiB", "1KiB"]));
+    if one_in(source, 2) {
+        insert(&mut device, "line", source.draw(0, 200) as i64);
+    }
+    if one_in(source, 3) {
+        insert(&mut device, "stream", source.draw(0, 70) as i64);
+    }
+    if one_in(source, 3) {
+        insert(&mut device, "masters_memory", one_in(source, 2));
+    }
+    if one_in(source, 2) {
+        let qemu = section(&mut device, "qemu");
+        insert(qemu, "arguments", vec![Value::from("-device"), "virtio-rng-device".into()]);
+        if one_in(source, 2) {
+            insert(qemu, "bytes", "4KiB");
+        }
+    }
+    let name = source.pick(&[OWN, OWN, OWN, OWN, "uart0"]);
+    insert(section(section(tree, "board"), "devices"), name, device);
 }
 
 /// Keys of tasks of which nothing is expected.

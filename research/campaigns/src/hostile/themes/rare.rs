@@ -88,8 +88,8 @@ fn memory(tree: &mut Table, source: &mut Source) {
                 insert(&mut region, "device", true);
             }
             "registers" => {
-                own_device(tree, source);
-                insert(&mut region, "device", source.pick(&["rtc0", "gpio0", "uart1", "blk0", OWN, OWN, OWN]));
+                own_devices(tree, source);
+                insert(&mut region, "device", source.pick(&["rtc0", "gpio0", "uart1", "blk0", OWN[0], OWN[1], OWN[2]]));
             }
             _ => insert(&mut region, "trace", true),
         }
@@ -100,33 +100,42 @@ fn memory(tree: &mut Table, source: &mut Source) {
     }
 }
 
-/// The name of a device that the manifest adds to its board.
-const OWN: &str = "own0";
+/// The names of devices that the manifest adds to its board, the last of which the board has.
+const OWN: [&str; 5] = ["own0", "own1", "own2", "own3", "uart0"];
+/// Their kinds.
+const KINDS: [&str; 11] =
+    ["pl011", "cadence", "r5f", "zdma", "virtio-mmio", "pl061", "pl031", "edu", "pci", "zynqmp-can", "other"];
 
-/// A device that the file of the board does not have, at addresses of devices or elsewhere.
-fn own_device(tree: &mut Table, source: &mut Source) {
-    let mut device = Table::new();
-    insert(&mut device, "kind", source.pick(&["virtio-mmio", "pl061", "edu", "other", "other"]));
-    insert(&mut device, "at", source.pick(&[0x0a00_1000_i64, 0x0a00_1000, 0x0b00_0000, 0x0800_0000, 0x4000_0000, 12]));
-    insert(&mut device, "bytes", source.pick(&["4KiB", "4KiB", "64KiB", "1KiB"]));
-    if one_in(source, 2) {
-        insert(&mut device, "line", source.draw(0, 200) as i64);
-    }
-    if one_in(source, 3) {
-        insert(&mut device, "stream", source.draw(0, 70) as i64);
-    }
-    if one_in(source, 3) {
-        insert(&mut device, "masters_memory", one_in(source, 2));
-    }
-    if one_in(source, 2) {
-        let qemu = section(&mut device, "qemu");
-        insert(qemu, "arguments", vec![Value::from("-device"), "virtio-rng-device".into()]);
+/// Devices that the file of the board does not have; one in eight is where none can be, or has another mistake.
+fn own_devices(tree: &mut Table, source: &mut Source) {
+    for place in 0..source.draw(2, 4) {
+        let is_wrong = one_in(source, 8);
+        let mut device = Table::new();
+        let kind = if one_in(source, 3) { "other" } else { source.pick(&KINDS) };
+        insert(&mut device, "kind", kind);
+        let at =
+            if is_wrong { source.pick(&[0x0800_0000, 0x4000_0000, 12]) } else { 0x0a00_1000 + 0x1000 * place as i64 };
+        insert(&mut device, "at", at);
+        insert(&mut device, "bytes", source.pick(if is_wrong { &["0B", "1KiB"] } else { &["4KiB", "4KiB"] }));
         if one_in(source, 2) {
-            insert(qemu, "bytes", "4KiB");
+            insert(&mut device, "line", source.draw(u64::from(!is_wrong), 200) as i64);
         }
+        if one_in(source, 3) {
+            insert(&mut device, "stream", source.draw(0, if is_wrong { 70 } else { 63 }) as i64);
+        }
+        if kind == "other" || is_wrong {
+            insert(&mut device, "masters_memory", one_in(source, 2));
+        }
+        if one_in(source, 2) {
+            let qemu = section(&mut device, "qemu");
+            insert(qemu, "arguments", vec![Value::from("-device"), "virtio-rng-device".into()]);
+            if one_in(source, 2) {
+                insert(qemu, "bytes", "4KiB");
+            }
+        }
+        let name = if is_wrong { OWN[4] } else { OWN[place as usize] };
+        insert(section(section(tree, "board"), "devices"), name, device);
     }
-    let name = source.pick(&[OWN, OWN, OWN, OWN, "uart0"]);
-    insert(section(section(tree, "board"), "devices"), name, device);
 }
 
 /// Keys of tasks of which nothing is expected.

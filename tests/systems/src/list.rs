@@ -1,6 +1,6 @@
 //! The list of all checks.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -64,7 +64,7 @@ pub fn all(context: &Arc<Context>, choice: &Choice) -> Result<Vec<Case>> {
     golden(context, DEFAULT_BOARD, choice, &mut builds, &mut cases)?;
     hosted::cases(context, &mut builds, &mut cases)?;
     own(context, &mut cases)?;
-    pages(context, &mut cases)?;
+    pages(context, choice, &mut cases)?;
     let is_asked = |name: &str| choice.filter.as_ref().is_none_or(|filter| filter.contains(name));
     let all_are_listed = is_asked(NONE_LOST);
     for board in boards::others() {
@@ -593,17 +593,22 @@ fn from_cards(context: &Arc<Context>, cases: &mut Vec<Case>) {
 
 //--- Pages
 
-/// The commands that pages show: those of a page one after the other, since a command may be about the run of the one before it.
-fn pages(context: &Arc<Context>, cases: &mut Vec<Case>) -> Result<()> {
-    let mut pages: Vec<(&str, Vec<readme::Example>)> = Vec::new();
+/// The commands that pages show: those of a page one after the other, since a command may be about the run of the one before it. Those that take minutes are a
+/// case of their own, which is run if it is asked for.
+fn pages(context: &Arc<Context>, choice: &Choice, cases: &mut Vec<Case>) -> Result<()> {
+    let mut pages: BTreeMap<String, Vec<readme::Example>> = BTreeMap::new();
     for example in readme::examples(context.root())? {
-        match pages.iter_mut().find(|(page, _)| *page == example.page) {
-            Some((_, examples)) => examples.push(example),
-            None => pages.push((example.page, vec![example])),
-        }
+        let name = format!("page::{}{}", example.page, if example.is_long() { readme::LONG } else { "" });
+        pages.entry(name).or_default().push(example);
     }
-    for (page, examples) in pages {
-        let name = format!("page::{page}");
+    for (name, examples) in pages {
+        let is_asked =
+            |filter: &String| name.contains(&**filter) && (filter.contains(".md") || readme::LONG.ends_with(&**filter));
+        if name.ends_with(readme::LONG) && !choice.filter.as_ref().is_some_and(is_asked) {
+            let why = format!("it takes minutes; `cargo xtask test \"{name}\"` runs it");
+            cases.push(Case::skipped(name, Kind::Page, why));
+            continue;
+        }
         let workspace = context.workspace(&name);
         cases.push(Case::new(name, Kind::Page, move || {
             let count = examples.len();

@@ -51,6 +51,18 @@ pub struct Example {
     pub expected: Vec<String>,
 }
 
+/// The end of the name of a check of commands that take minutes.
+pub const LONG: &str = ", whole runs";
+
+impl Example {
+    /// Whether the command may take minutes of the host: its `--seconds` says so.
+    #[must_use]
+    pub fn is_long(&self) -> bool {
+        let mut words = self.command.split_whitespace().skip_while(|word| *word != "--seconds").skip(1);
+        words.next().and_then(|seconds| seconds.parse::<u64>().ok()).is_some_and(|seconds| seconds >= 600)
+    }
+}
+
 /// The commands that can be checked.
 pub fn examples(root: &Path) -> Result<Vec<Example>> {
     let mut all = Vec::new();
@@ -220,6 +232,15 @@ mod tests {
             parse("README.md", README),
             [Example { page: "README.md", before: vec!["cp a b".into()], command: "cargo xtask run".into(), expected }]
         );
+    }
+
+    #[test]
+    fn a_command_that_may_take_ten_minutes_is_long() {
+        let is_long = |command: &str| {
+            let text = format!("```console\n$ cargo xtask {command}\n```\n");
+            parse("docs/car.md", &text)[0].is_long()
+        };
+        assert!(is_long("run --seconds 900 --manifest a.toml") && !is_long("run --seconds 60") && !is_long("run"));
     }
 
     #[test]

@@ -22,6 +22,9 @@ const MARK: &str = "// <- how ";
 /// The misbehaviour that never calls the kernel: as long as it is on a CPU, only the registers of that say where it is.
 const SPINS: u32 = 5;
 
+/// The misbehaviour that calls itself until its stack ends.
+const OVERFLOWS: u32 = 3;
+
 /// A system with tasks that misbehave.
 struct Case {
     /// In `tests/target`.
@@ -163,6 +166,11 @@ pub fn run(workspace: &Workspace, check: &Check, programs: &Programs) -> Result<
         let task =
             system.tasks.iter().position(|task| task.name == *name).with_context(|| format!("no task `{name}`"))?;
         let places = look.backtrace(memory, &seen, task)?;
+        // One that overflows its stack has used all of it; the others are far from that.
+        let (used, whole) = (look.stack_used(memory, &seen, task), system.tasks[task].stack);
+        if !used.is_some_and(|used| used > 0 && (used + 256 > whole) == (*how == OVERFLOWS)) {
+            problems.push(format!("`{name}` has used {used:?} bytes of {whole}"));
+        }
         let wanted = marks.get(how).with_context(|| format!("no line is marked for {how}"))?;
         for line in wanted.iter().filter(|line| !names_line(&places, line)) {
             let report = Report { system, look: &look, seen: &seen, memory, trace: &trace };

@@ -49,9 +49,14 @@ fn manifest(name: &str, board: &str, cpus: u32, burns: &str) -> String {
 
 /// The manifest of a check, as a file, and its image for the board of the workspace.
 fn made(workspace: &Workspace, name: &str, burns: &str) -> Result<(PathBuf, Image)> {
+    made_with(workspace, name, burns, "")
+}
+
+/// As [`made`], with further keys of the system.
+fn made_with(workspace: &Workspace, name: &str, burns: &str, keys: &str) -> Result<(PathBuf, Image)> {
     let board = workspace.the_board()?;
     let read = |cpus: u32| -> Result<(String, Manifest)> {
-        let text = manifest(name, &board.name, cpus, burns);
+        let text = manifest(name, &board.name, cpus, burns).replacen("speaks", &format!("{keys}speaks"), 1);
         let manifest = Manifest::parse(Path::new(name), &text)?;
         Ok((text, manifest))
     };
@@ -88,11 +93,23 @@ impl Line {
 
 /// The tool's words on a board that runs `image`; the bytes `first` come before its own.
 fn listened(workspace: &Workspace, manifest: &Path, board: &str, image: &Image, first: &[u8]) -> Result<Ran> {
+    listened_with(workspace, manifest, board, image, first, &[])
+}
+
+/// As [`listened`], with further options of the tool.
+fn listened_with(
+    workspace: &Workspace,
+    manifest: &Path,
+    board: &str,
+    image: &Image,
+    first: &[u8],
+    options: &[&str],
+) -> Result<Ran> {
     let Line { board: mut line, path, mut host } = Line::new()?;
     line.write_all(first)?;
     let (manifest, path) = (manifest.display().to_string(), path.display().to_string());
     let mut tool = as_tool()?;
-    tool.args(["--no-install", "run", "--manifest", &manifest, "--board", board, "--on", &path]);
+    tool.args(["--no-install", "run", "--manifest", &manifest, "--board", board, "--on", &path]).args(options);
     tool.current_dir(&workspace.root).stdin(std::process::Stdio::null());
     let over = AtomicBool::new(false);
     let ended = std::thread::scope(|scope| {
@@ -192,6 +209,16 @@ pub fn check_mistakes(workspace: &Workspace) -> Result<Vec<String>> {
     let ran = listened(workspace, &manifest, "virt-gicv2", &image, &[])?;
     look("another board", &ran, 1, &["the kernel there is for the board `virt`, and this system is for `virt-gicv2`"]);
 
+    // A board's longest path is measured, and stands in its file.
+    let file = workspace.project.kept("spoken")?.join("virt.toml");
+    std::fs::copy(workspace.root.join("bsp/boards/virt.toml"), &file)?;
+    let file = file.display().to_string();
+    let ran = listened_with(workspace, &manifest, "virt", &image, &[], &["--longest-path", &file])?;
+    look("no records of traps", &ran, 1, &["`--longest-path` needs the records of traps: `trace = \"full\"`"]);
+    let (full, recorded) = made_with(workspace, "recorded", "500us", "trace = \"full\"\n")?;
+    let ran = listened_with(workspace, &full, "virt", &recorded, &[], &["--longest-path", &file])?;
+    look("the longest path", &ran, 0, &["spoken/virt.toml: the longest path is "]);
+
     let (other, _) = made(workspace, "others", "600us")?;
     let ran = listened(workspace, &other, "virt", &image, &[])?;
     look("another system", &ran, 1, &["another system runs there: its checksum is "]);
@@ -208,6 +235,9 @@ pub fn check_mistakes(workspace: &Workspace) -> Result<Vec<String>> {
     let stuck = standing_still(&image, "fusee_replace_tables")?;
     let ran = listened(workspace, &manifest, "virt", &stuck, &[])?;
     look("a start that is stuck", &ran, 1, &["the start is stuck after step 1 of 8 (kernel: "]);
+    if !std::fs::read_to_string(&file)?.contains("\nlongest_path = ") {
+        problems.push(format!("no longest path in {file}"));
+    }
     Ok(problems)
 }
 

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use clap::Args;
 use fusee_abi::trace::Level;
 use fusee_host::answers::By;
@@ -13,12 +13,13 @@ use fusee_host::evidence::Called;
 use fusee_host::folders::Folder;
 use fusee_host::judge::{Cause, Problem};
 use fusee_host::kernels::{self};
+use fusee_host::look::Look;
 use fusee_host::on::{self, OnOptions};
 use fusee_host::port;
 use fusee_host::system::{self, Image, Run, Workspace};
 use fusee_host::turns::{self, Turns};
 use fusee_host::words;
-use fusee_host::{answers, kept, observed, qemu, report, screen};
+use fusee_host::{answers, kept, longest_path, observed, qemu, report, screen};
 use fusee_manifest::{Expectations, Manifest, Profile, Time};
 use fusee_views::latency::Latencies;
 use fusee_views::metrics::Metrics;
@@ -69,7 +70,7 @@ pub struct RunArguments {
     /// Print response times and lateness of each task, too, as `simulate` does.
     #[arg(long)]
     responses: bool,
-    /// Print what tasks declare beside the longest that was seen: budgets, holds, calls, services.
+    /// Print what tasks declare beside the longest that was seen: budgets, holds, calls, services; and how much of each stack was used.
     #[arg(long)]
     observed: bool,
     /// Measure how long blocks of GPU kernels take whose authors do not know, and write that to the files that `times` of the devices name (det only).
@@ -85,6 +86,10 @@ pub struct RunArguments {
     /// Listen at this serial port to a board that was started with this system (`cargo xtask flash`), in place of a run in QEMU. The manifest needs `speaks = true`.
     #[arg(long, value_name = "PORT", conflicts_with_all = ["limit", "quantum", "turns", "measure", "screenshot", "unmanaged", "qemu"])]
     on: Option<PathBuf>,
+    /// Write the longest path of the kernel that the board's trace has to this file of the board, unless a longer one stands there. The manifest needs
+    /// `trace = "full"`.
+    #[arg(long, value_name = "FILE", requires = "on")]
+    longest_path: Option<PathBuf>,
     /// Bits a second at that port.
     #[arg(long, value_name = "RATE", requires = "on", default_value_t = port::RATE)]
     baud: u32,
@@ -132,6 +137,12 @@ fn say_what_was_asked_for(
     if let (true, Ok(trace)) = (run.observed, &outcome.trace) {
         say(&observed::table(&answers::observed(trace, &image.manifest.system)).to_string());
     }
+    if run.observed && run.on.is_none() {
+        let system = &image.manifest.system;
+        let look = Look::new(system, &image.programs)?;
+        let (memory, seen) = (&outcome.outcome.memory, look.see(&outcome.outcome.memory, &outcome.outcome.cpus)?);
+        say(&observed::stack_table(system, |task| look.stack_used(memory, &seen, task)).to_string());
+    }
     if run.observed && outcome.by == By::QemuDet {
         let kernels = kernels::of(&image.manifest.system, &outcome.outcome)?;
         if !kernels.is_empty() {
@@ -177,6 +188,10 @@ pub fn run(run: &RunArguments, install: bool) -> Result<bool> {
     if run.measure {
         let kernels = kernels::of(&image.manifest.system, &outcome.outcome)?;
         kernels::keep(&image.manifest, &workspace.project.root, &kernels)?.iter().for_each(|line| say(line));
+    }
+    if let (Some(file), Ok(trace)) = (&run.longest_path, &outcome.trace) {
+        let (longest, trap) = longest_path::of(trace, &image.manifest.system).context("the trace has no trap")?;
+        say(&longest_path::keep(file, longest, &trap)?);
     }
     if let Some(judge) = judge
         && !judge.judge(&left, run.json)?
@@ -249,6 +264,9 @@ fn on_a_board(
     port: &Path,
 ) -> Result<(Image, Run)> {
     on::ensure_speaks(&manifest)?;
+    if run.longest_path.is_some() {
+        longest_path::ensure_recorded(&manifest)?;
+    }
     let first = workspace.image_of_manifest(manifest.clone(), Profile::Par, false)?;
     let second = workspace.image_of(manifest, first.programs.clone(), Profile::Det, false);
     let mut images: Vec<Image> = [first].into_iter().chain(second.ok()).collect();

@@ -15,7 +15,7 @@ use anyhow::{Context, Result, ensure};
 use fusee_abi::call::{Call, HandleValue, NUMBER, rights};
 use fusee_abi::image::{Header, System, mapping};
 use fusee_abi::trace::PANIC_CODE;
-use fusee_manifest::Resolved;
+use fusee_manifest::{Resolved, layout};
 use fusee_views::state::{Awaited, Ended, State};
 use object::{Object, ObjectSection, ObjectSymbol};
 use zerocopy::FromBytes;
@@ -296,6 +296,16 @@ impl<'a> Look<'a> {
         })?;
         let base = if found.flags & mapping::IN_IMAGE != 0 { self.packed_at } else { 0 };
         memory.read(base + found.physical + (at - found.address), length).ok()
+    }
+
+    /// Bytes of its stack that a task has used, at least: from the top to the farthest byte that is not zero. Each life begins with a stack of zeros. `None` if memory
+    /// has no stack of the task.
+    #[must_use]
+    pub fn stack_used(&self, memory: &GuestMemory, seen: &Seen, task: usize) -> Option<u64> {
+        let whole = self.system.tasks.get(task)?.stack;
+        let bytes = self.read_of_task(memory, seen, task, layout::STACK_TOP - whole, whole as usize)?;
+        let unused = bytes.iter().position(|byte| *byte != 0).unwrap_or(bytes.len());
+        Some(whole - unused as u64)
     }
 
     /// Where a task is in its program: one call after the other, the innermost first.

@@ -497,6 +497,24 @@ pub fn table(declarations: &[Declaration]) -> Table {
     table
 }
 
+/// The bytes of a stack that are used, of all: `1.234 of 16 KiB`.
+#[must_use]
+pub fn stack_words(used: u64, whole: u64) -> String {
+    let thousandths = (used * 1000).div_ceil(1024);
+    format!("{}.{:03} of {} KiB", thousandths / 1000, thousandths % 1000, whole / 1024)
+}
+
+/// The second table of `--observed`: stacks of tasks, each with the bytes of it that were used.
+#[must_use]
+pub fn stack_table(system: &Resolved, used: impl Fn(usize) -> Option<u64>) -> Table {
+    let mut table = Table::new(["task", "stack used"]);
+    for (index, task) in system.tasks.iter().enumerate() {
+        let words = used(index).map(|used| stack_words(used, task.stack));
+        table.add_row([task.name.clone(), words.unwrap_or_else(|| "-".into())]);
+    }
+    table
+}
+
 #[cfg(test)]
 mod tests {
     use std::path::Path;
@@ -567,6 +585,14 @@ mod tests {
         assert_eq!(broken(&[calls, kept.clone(), budget.clone(), service]), [words, twice]);
         assert_eq!(broken(&[budget]).len(), 1);
         assert_eq!(broken(&[kept]), [""; 0]);
+    }
+
+    #[test]
+    fn used_bytes_of_a_stack_are_rounded_up() {
+        assert_eq!(stack_words(0, 16384), "0.000 of 16 KiB");
+        assert_eq!(stack_words(1, 16384), "0.001 of 16 KiB");
+        assert_eq!(stack_words(16383, 16384), "16.000 of 16 KiB");
+        assert_eq!(stack_words(1536, 65536), "1.500 of 64 KiB");
     }
 
     #[test]

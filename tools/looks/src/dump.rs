@@ -16,6 +16,7 @@ use fusee_host::decode::{Registers, Rings};
 use fusee_host::judge::Watch;
 use fusee_host::kept::Kept;
 use fusee_host::look::{Look, Place, Seen, Task};
+use fusee_host::observed::stack_words;
 use fusee_host::project::Project;
 use fusee_host::qemu::GuestMemory;
 use fusee_host::report::span;
@@ -126,6 +127,9 @@ impl Report<'_> {
                 let _ = write!(text, ", {} owed", span_of(budget.debt));
             }
             text.push_str(if budget.throttled { ", throttled\n" } else { "\n" });
+        }
+        if let Some(used) = self.look.stack_used(self.memory, self.seen, index) {
+            let _ = writeln!(text, "  stack: {} used", stack_words(used, self.system.tasks[index].stack));
         }
         if task.is_stale {
             text.push_str("  as of its last trap: what was in its CPU is gone\n");

@@ -20,9 +20,10 @@ use crate::structure::files;
 pub const NAME: &str = "dependencies of crates point one way";
 
 /// Folders, the lowest first. A crate belongs to the longest of these that its path begins with.
-const ORDER: [&str; 33] = [
+const ORDER: [&str; 34] = [
     "sched",
     "locking",
+    "sched/certificate",
     "sched/analysis",
     "sched/arrangements",
     "kernel/abi",

@@ -168,7 +168,7 @@ impl Overheads {
     ///
     /// # Source
     /// Elliott 2015, eq. 2.49.
-    fn request(&self) -> Nanoseconds {
+    pub(crate) fn request(&self) -> Nanoseconds {
         sum(&[
             (2, self.call_in),
             (2, self.call_out),
@@ -183,7 +183,7 @@ impl Overheads {
 }
 
 /// The sum of `count * span`; saturates, and then no period is long enough.
-fn sum(terms: &[(u64, Nanoseconds)]) -> Nanoseconds {
+pub(crate) fn sum(terms: &[(u64, Nanoseconds)]) -> Nanoseconds {
     let spans = terms.iter().map(|(count, span)| Nanoseconds(span.0.saturating_mul(*count)));
     spans.fold(Nanoseconds::ZERO, |sum, span| sum + span)
 }
@@ -272,7 +272,10 @@ pub fn inflate_each(
     let or_too_long = |(index, task): (usize, &Task)| {
         inflate((index, task)).unwrap_or_else(|why| {
             infeasible.push(why);
-            Task { execution: task.period + Nanoseconds(1), ..*task }
+            // Shorter by the latency as those of the others, so that the order of periods and deadlines stays.
+            let period = task.period.saturating_sub(costs.event_latency).max(Nanoseconds(1));
+            let deadline = task.deadline.saturating_sub(costs.event_latency);
+            Task { execution: period + Nanoseconds(1), period, deadline, priority: task.priority }
         })
     };
     let tasks = cluster.tasks().iter().enumerate().map(or_too_long).collect();
@@ -364,6 +367,18 @@ mod tests {
         assert_eq!(costs.top_half(), Nanoseconds(20));
         assert_eq!(hit(2), Ok(801));
         assert_eq!(hit(100), Err(Infeasible::OnlyInterrupts));
+    }
+
+    /// Two tasks of one period tie, also if one of them cannot pay: neither has a bound then under fixed priorities.
+    #[test]
+    fn a_task_that_cannot_pay_keeps_its_place_in_the_order() {
+        let before = cluster(&[(5, 100, 100), (200, 100, 100), (1, 5, 5)]);
+        let (inflated, infeasible) = inflate_each(&before, &costs(&[("event_latency", 7)]), &[]).unwrap();
+        assert_eq!(infeasible, [Infeasible::TooLong { task: 1 }, Infeasible::TooShort { task: 2 }]);
+        assert_eq!(triples(&inflated), [(5, 93, 93), (94, 93, 93), (2, 1, 0)]);
+        let cluster = Cluster::new(1, PolicyName::Rm, before.tasks()[..2].to_vec()).unwrap();
+        let report = crate::report::analyse(&cluster, &costs(&[("event_latency", 7)]), &[]).unwrap();
+        assert_eq!(report.tasks[0].bound, None);
     }
 
     #[test]

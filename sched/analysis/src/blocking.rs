@@ -310,7 +310,7 @@ impl Locks {
 
     /// Knowledge of the suspensions of a task's jobs, if the longest waits for what it shares do not rest on the rule that no job
     /// is blocked while jobs of higher priority are pending, suspended or not.
-    fn rest(&self, cluster: &Cluster, task: usize) -> Rest {
+    pub(crate) fn rest(&self, cluster: &Cluster, task: usize) -> Rest {
         let rest = self.rests.get(task).copied().unwrap_or_default();
         let uses_engine = |engine: &&Engine| engine.users.iter().any(|user| user.task == task);
         let serves = |user: &User| self.servers.iter().any(|server| server.task == Some(user.task));

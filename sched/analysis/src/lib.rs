@@ -25,11 +25,13 @@
 //! - [`servers`]: how long they wait for servers.
 //! - [`pi_blocking`]: which delays of a schedule a blocking term has to cover.
 //! - [`report`]: all of it, for one cluster.
+//! - [`certify`]: a report with witnesses, for a checker that does not trust this crate.
 //! - [`can`]: response times of the frames of a CAN bus.
 #![forbid(unsafe_code)]
 
 pub mod blocking;
 pub mod can;
+pub mod certify;
 pub mod compliant;
 pub mod devi;
 mod drawn;

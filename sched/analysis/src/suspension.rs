@@ -81,12 +81,7 @@ pub(crate) fn responses(
     let mut found: Vec<Option<Response>> = (0..tasks).map(|task| is_bounded(task).then(|| nothing(task))).collect();
     let mut looks = Looks(LOOKS);
     for _ in 0..ROUNDS {
-        let life = |task: usize| {
-            let is_kept = rest(task).is_kept() || never_rests(executing, whole, rests, task);
-            let own = found[task].map(|own| own.longest).filter(|_| is_kept);
-            own.into_iter().chain(enforced.get(task).copied().flatten()).min()
-        };
-        let lives: Vec<Option<Nanoseconds>> = (0..tasks).map(life).collect();
+        let lives = lives(executing, whole, rests, enforced, &found);
         let study = Study { executing, whole, rests, lives: &lives };
         let mut next = Vec::with_capacity(tasks);
         for (task, own) in found.iter().enumerate() {
@@ -99,6 +94,35 @@ pub(crate) fn responses(
         found = next;
     }
     vec![None; tasks]
+}
+
+/// The life of each task that has a bound on it, with these response times.
+pub(crate) fn lives(
+    executing: &Cluster,
+    whole: &Cluster,
+    rests: &[Rest],
+    enforced: &[Option<Nanoseconds>],
+    found: &[Option<Response>],
+) -> Vec<Option<Nanoseconds>> {
+    let life = |task: usize| {
+        let is_kept = rests.get(task).is_some_and(Rest::is_kept) || never_rests(executing, whole, rests, task);
+        let own = found[task].map(|own| own.longest).filter(|_| is_kept);
+        own.into_iter().chain(enforced.get(task).copied().flatten()).min()
+    };
+    (0..whole.tasks().len()).map(life).collect()
+}
+
+/// The windows in which jobs end, with these lives: for each task the beginning after that of the job, and the length.
+pub(crate) fn windows(
+    executing: &Cluster,
+    whole: &Cluster,
+    rests: &[Rest],
+    lives: &[Option<Nanoseconds>],
+) -> Vec<Option<(u64, u64)>> {
+    let study = Study { executing, whole, rests, lives };
+    let mut looks = Looks(LOOKS);
+    let window = |task: usize| study.window(task, &study.others(task)?, &mut looks);
+    (0..whole.tasks().len()).map(window).collect()
 }
 
 /// Whether a chunk of `task` that is ready executes unless others come first: it is not suspended before it is used up, and no other
@@ -141,25 +165,30 @@ impl Study<'_> {
     /// The response time of `task`, if it is not beyond the search; `None`: some life that it depends on is not known.
     fn response(&self, task: usize, looks: &mut Looks) -> Option<Response> {
         let others = self.others(task)?;
-        let own = u128::from(self.whole.tasks()[task].execution.0);
-        let period = self.whole.tasks()[task].period.0;
-        let longest = u128::from(period);
-        let mut best = window(own, longest, &others, 0, looks).map(|end| (end, 0));
-        for later in laters(&others, best.map_or(period, |(end, _)| end), looks) {
-            if best.is_some_and(|(end, _)| end <= later) {
-                break;
-            }
-            let length = window(own, longest.saturating_sub(later.into()), &others, later, looks);
-            best = length.map(|length| (later + length, later)).into_iter().chain(best).min();
-        }
-        let (end, later) = best?;
-        let length = u128::from(end - later);
-        let parts = others.iter().map(|other| (other.work(length, later), other.task)).filter(|(work, _)| *work > 0);
+        let (later, length) = self.window(task, &others, looks)?;
+        let end = later + length;
+        let parts = others.iter().map(|other| (other.work(length.into(), later), other.task));
         Some(Response {
             longest: Nanoseconds(end),
             interference: Nanoseconds(end.saturating_sub(self.whole.tasks()[task].execution.0)),
-            largest: parts.max().map(|(_, other)| other),
+            largest: parts.filter(|(work, _)| *work > 0).max().map(|(_, other)| other),
         })
+    }
+
+    /// The window in which a job of `task` ends earliest: its beginning after that of the job, and its length.
+    fn window(&self, task: usize, others: &[Other], looks: &mut Looks) -> Option<(u64, u64)> {
+        let own = u128::from(self.whole.tasks()[task].execution.0);
+        let period = self.whole.tasks()[task].period.0;
+        let longest = u128::from(period);
+        let mut best = window(own, longest, others, 0, looks).map(|end| (end, 0));
+        for later in laters(others, best.map_or(period, |(end, _)| end), looks) {
+            if best.is_some_and(|(end, _)| end <= later) {
+                break;
+            }
+            let length = window(own, longest.saturating_sub(later.into()), others, later, looks);
+            best = length.map(|length| (later + length, later)).into_iter().chain(best).min();
+        }
+        best.map(|(end, later)| (later, end - later))
     }
 
     /// The tasks with chunks that may come before a job of `task`.

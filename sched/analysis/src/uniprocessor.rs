@@ -85,7 +85,7 @@ pub fn meets_demand(tasks: &[Task]) -> Result<bool, Unanswered> {
 }
 
 /// Jobs released and due within `window`, the first at its start.
-fn jobs_due(task: &Task, window: u64) -> u64 {
+pub(crate) fn jobs_due(task: &Task, window: u64) -> u64 {
     if window < task.deadline.0 { 0 } else { (window - task.deadline.0) / task.period.0 + 1 }
 }
 
@@ -98,7 +98,7 @@ fn last_deadline_before(tasks: &[Task], end: u64) -> Option<u64> {
 
 /// The window from which on no more can be due than fits: `sum of (p - d) u / (1 - U)`, or the longest `d - p`. `None` if U is 1,
 /// or beyond the search.
-fn demand_horizon(tasks: &[Task], shares: &Utilisations) -> Option<u64> {
+pub(crate) fn demand_horizon(tasks: &[Task], shares: &Utilisations) -> Option<u64> {
     let spare = &shares.whole - shares.parts.iter().sum::<BigInt>();
     if spare.is_zero() {
         return None;
@@ -227,7 +227,7 @@ fn largest(tasks: &[Task], index: usize, work: impl Fn(&Task) -> u64) -> Option<
 }
 
 /// The longest span without idle time: from a common release to the first instant with no work left.
-fn busy_period(tasks: &[Task], looks: &mut Looks) -> Result<u64, Unanswered> {
+pub(crate) fn busy_period(tasks: &[Task], looks: &mut Looks) -> Result<u64, Unanswered> {
     let all = |until: u64| others(tasks, tasks.len(), |task| until.div_ceil(task.period.0) * task.execution.0);
     looks.fixed_point(tasks, all(1), all)
 }

@@ -20,10 +20,11 @@ use crate::structure::files;
 pub const NAME: &str = "dependencies of crates point one way";
 
 /// Folders, the lowest first. A crate belongs to the longest of these that its path begins with.
-const ORDER: [&str; 34] = [
+const ORDER: [&str; 35] = [
     "sched",
     "locking",
     "sched/certificate",
+    "sched/exchange",
     "sched/analysis",
     "sched/arrangements",
     "kernel/abi",

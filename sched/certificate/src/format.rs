@@ -1,4 +1,6 @@
-//! The text of a certificate: JSON, in which all times are whole nanoseconds.
+//! The form of a certificate, in which all times are whole nanoseconds. Its text is JSON, by any crate for `serde`.
+//!
+//! Not here: such a crate. With one, comparisons of numbers in crates that use this one would have several meanings.
 
 use serde::{Deserialize, Serialize};
 
@@ -15,24 +17,6 @@ pub struct Certificate {
     pub system: String,
     /// The clusters of the system. Each is looked at by itself.
     pub clusters: Vec<Cluster>,
-}
-
-impl Certificate {
-    /// The certificate in `text`.
-    ///
-    /// # Errors
-    /// The first place that is not of the format.
-    pub fn read(text: &str) -> Result<Certificate, serde_json::Error> {
-        serde_json::from_str(text)
-    }
-
-    /// The text of this certificate.
-    ///
-    /// # Errors
-    /// None for any certificate that can be built.
-    pub fn write(&self) -> Result<String, serde_json::Error> {
-        serde_json::to_string_pretty(self).map(|text| text + "\n")
-    }
 }
 
 /// Tasks that share CPUs and one queue.

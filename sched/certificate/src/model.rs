@@ -21,7 +21,7 @@ pub(crate) const LONGEST: u64 = 1 << 57;
 pub(crate) const MOST_TASKS: usize = 1 << 10;
 
 /// The largest number of tasks that the check of a cluster looks at, again and again: seconds of the host's time.
-const MOST_STEPS: u64 = 1 << 28;
+const MOST_STEPS: u64 = 1 << 26;
 
 /// A task as the tests see it. All times are nanoseconds.
 #[derive(Clone, Copy, Debug)]

@@ -27,7 +27,7 @@ hard = true
 "#;
 
 /// The arguments of each command; `SYSTEM` is the manifest, and `NEW` a folder that is not there.
-const COMMANDS: [&[&str]; 24] = [
+const COMMANDS: [&[&str]; 26] = [
     &["run", "--manifest", "SYSTEM", "--for", "60ms", "--observed"],
     &["run", "--manifest", "SYSTEM", "--for", "60ms", "--json"],
     &["dump"],
@@ -42,6 +42,8 @@ const COMMANDS: [&[&str]; 24] = [
     &["suggest", "--margin", "20"],
     &["analyze", "--manifest", "SYSTEM"],
     &["analyze", "--manifest", "SYSTEM", "--json"],
+    &["analyze", "--manifest", "SYSTEM", "--certificate", "NEW"],
+    &["analyze", "--manifest", "SYSTEM", "--export", "sag", "--out", "NEW"],
     &["advise", "--manifest", "SYSTEM"],
     &["advise", "--manifest", "SYSTEM", "--json"],
     &["new", "NEW"],

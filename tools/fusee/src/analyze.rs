@@ -34,6 +34,7 @@ use fusee_host::table::Table;
 use fusee_host::words;
 
 mod buses;
+mod files;
 mod graphs;
 
 /// What to analyse, and how.
@@ -64,6 +65,8 @@ pub struct AnalyzeArguments {
     /// Print the manifest with all short forms written out, and analyse nothing.
     #[arg(long, conflicts_with_all = ["cpus", "policy", "clusters", "overheads", "json"])]
     expanded: bool,
+    #[command(flatten)]
+    files: files::FileArguments,
     #[command(flatten)]
     pub(crate) suggest: SuggestArguments,
 }
@@ -186,6 +189,9 @@ impl Subject {
 
 /// Analyses what the arguments name, and prints it; `false`: something does not hold.
 pub fn analyze(arguments: &AnalyzeArguments) -> Result<bool> {
+    if let Some(path) = &arguments.files.check {
+        return files::verify(path);
+    }
     let project = Project::here()?;
     let source = project.manifest(arguments.manifest.as_deref().or(arguments.source.as_deref()))?;
     if arguments.expanded {
@@ -200,10 +206,12 @@ pub fn analyze(arguments: &AnalyzeArguments) -> Result<bool> {
     let mut out = std::io::BufWriter::new(words::Out);
     let mut good = true;
     let mut first = true;
+    let mut written = files::Files::new(&arguments.files);
     let mut each = |subject: Subject| -> Result<()> {
         let overheads = subject.costs(overheads);
         let reports: Vec<_> = subject.clusters.iter().map(|one| one.analyse(&overheads)).collect();
         good &= subject.clusters.iter().zip(&reports).all(|(cluster, report)| holds(cluster, report));
+        written.add(&subject, &overheads, &reports);
         let reports = subject.clusters.iter().zip(&reports);
         let recoveries = subject.recoveries(&overheads);
         let graphs = subject.latencies(&overheads);
@@ -242,6 +250,9 @@ pub fn analyze(arguments: &AnalyzeArguments) -> Result<bool> {
     }
     if arguments.json {
         writeln!(out, "{}", if first { "[]" } else { "\n]" })?;
+    }
+    for line in written.write()? {
+        if arguments.json { eprintln!("{line}") } else { writeln!(out, "{line}")? }
     }
     out.flush()?;
     if !good {

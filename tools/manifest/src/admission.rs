@@ -4,7 +4,7 @@ use fusee_abi::image::{self, advice, class, kind, order};
 use fusee_sched::key::PolicyName;
 use fusee_sched::time::Nanoseconds;
 use fusee_sched_analysis::blocking::{
-    self, Abroad, Alternative, Blocked, Engine, Locks, On, Order, Pool, Protocol, Rest, Section, Unbounded, User,
+    self, Abroad, Alternative, Blocked, Engine, Locks, On, Order, Part, Pool, Protocol, Rest, Section, Unbounded, User,
 };
 use fusee_sched_analysis::overheads::Infeasible;
 use fusee_sched_analysis::report::{Bound, Term};
@@ -370,9 +370,20 @@ impl Study {
     /// The longest wait of a task, and the holder that makes most of it: "engine by task".
     #[must_use]
     pub fn first(&self, blocked: &Blocked) -> Option<String> {
-        let part = blocked.parts.first()?;
+        blocked.parts.first().map(|part| self.part(part))
+    }
+
+    /// A wait of a task, and the holder that makes most of it: "engine by task".
+    #[must_use]
+    pub fn part(&self, part: &Part) -> String {
         let by = self.tasks.get(part.largest).map_or("clients without its lock", String::as_str);
-        Some(format!("{} by {by}", self.on(part.on)))
+        format!("{} by {by}", self.on(part.on))
+    }
+
+    /// The name of the engine, or the names of the group, with this index in `locks`.
+    #[must_use]
+    pub fn engine(&self, index: usize) -> &str {
+        &self.engines[index]
     }
 
     /// The name of the pool with this index in `locks`.

@@ -233,7 +233,7 @@ fn exchanged(cluster: &NamedCluster, name: String) -> Cluster {
             deadline: named.task.deadline.0,
             priority: named.task.priority,
             release: phase.map_or(Release::Sporadic, |phase| Release::Periodic { phase }),
-            suspends: reservation.map_or(0, |one| one.suspension),
+            suspends: cluster.study.as_ref().and_then(|study| study.locks.suspends.get(index)).map_or(0, |span| span.0),
             uses,
         }
     };

@@ -41,4 +41,8 @@ fn main() {
     }
     let right = rolls.iter().filter(|roll| (1..=6).contains(*roll)).count();
     println!("dice: {right} rolls, each from 1 to 6");
+    // A task that handles an interrupt does not end: nobody would acknowledge the line.
+    loop {
+        let _ = filled.wait(Instant::NEVER);
+    }
 }

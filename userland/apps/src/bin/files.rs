@@ -6,7 +6,7 @@
 //! | 1, careless | makes requests that a server cannot serve | 1 codes of refusals, 2 bytes of the file that was there before and is unchanged |
 //! | 2, hostile | sends `rounds` requests of any words, beside its region | 1 one if a request was refused, and one was not |
 //! | 3, recorder | adds records to `TRIP.LOG` until there are `rounds`, with `pause_us` between two; makes each again that a death of a server cuts short | 1 the number of each that is acknowledged, 2 its life, 3 how often it has opened the log again |
-//! | 4, control | in each of `jobs` jobs puts its number into a channel, and waits for nothing | 1 numbers for which the channel had no room |
+//! | 4, control | in each of `jobs` jobs puts its number into a channel, and waits for nothing; it says how that went when the logger is at its end | 1 numbers for which the channel had no room |
 //! | 5, logger | takes `rounds` numbers from the channel, and adds each to `TRIP.LOG` as a record | 1 the number of each that is acknowledged |
 //!
 //! Handles of the last two: region "ring" (read, write), notifications "sent" and "taken". Those of others: endpoint "files" (call), region "memory" (read, write, lend). A writer that has opened its files signals "go", for which a hostile client waits. A task that is at its end signals "done"; one with the system as "system" waits for "done"
@@ -290,7 +290,13 @@ fn control(environment: &Environment) {
         let is_sent = sender.try_send(&job.number).expect("the logger takes what is sent");
         lost += u64::from(!is_sent);
     }
+    // The disk takes the host's time, so the logger may be far behind. What is said at the end is not overwritten by later records.
+    let finish = environment.expect::<Notification>("finish");
+    while finish.wait(Instant::ZERO).is_err() {
+        next_job().expect("this task has jobs");
+    }
     log(1, lost);
+    environment.expect::<Notification>("done").signal(1).expect("this task may signal");
     loop {
         next_job().expect("this task has jobs");
     }
@@ -305,6 +311,7 @@ fn log_numbers(environment: &Environment) {
         let written = recorder.append(&job.to_le_bytes()).expect("the log has room");
         log(1, written);
     }
+    environment.expect::<Notification>("finish").signal(1).expect("this task may signal");
 }
 
 fn channel(environment: &Environment) -> (SharedBytes, Notification, Notification) {

@@ -33,7 +33,8 @@
 //! markdown       pages, parsed
 //! resolution     features of all crates
 //! runs           long ones, two at once, ended from outside
-//! schemas        schemas of `--json`
+//! schemas        schemas of `--json` and of manifests
+//! manifest_schema   the schema of manifests, from the types of its reader
 //! structure      conditions that must stay true of the tree
 //! ```
 //!
@@ -70,6 +71,7 @@ pub mod isolation;
 pub mod kernels;
 pub mod known;
 pub mod list;
+pub mod manifest_schema;
 pub mod markdown;
 pub mod messages;
 pub mod outputs;

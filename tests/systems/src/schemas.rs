@@ -1,4 +1,4 @@
-//! The published schemas of the output with `--json`.
+//! The published schemas: of the output with `--json`, and of manifests.
 
 use std::path::Path;
 
@@ -7,10 +7,14 @@ use fusee_advise::command::Advice;
 use fusee_host::answers::{Analysis, BenchAnswer, RunAnswer};
 use schemars::{Schema, schema_for};
 
+use crate::manifest_schema;
+
 /// Where they are published.
 const FOLDER: &str = "docs/schema";
+/// The schema of manifests.
+const MANIFEST: &str = "manifest.json";
 
-/// All schemas, by their file names.
+/// All schemas of output, by their file names.
 fn schemas() -> [(&'static str, Schema); 4] {
     [
         ("run.json", schema_for!(RunAnswer)),
@@ -23,13 +27,15 @@ fn schemas() -> [(&'static str, Schema); 4] {
 /// The published schemas that are not those of the types; written anew if `bless`.
 pub fn check_schemas(root: &Path, bless: bool) -> Result<Vec<String>> {
     let mut problems = Vec::new();
-    for (name, schema) in schemas() {
+    let all = schemas().map(|(name, schema)| (name, schema.to_value()));
+    let manifest = (MANIFEST, manifest_schema::schema(root)?);
+    for (name, schema) in all.into_iter().chain([manifest]) {
         let path = root.join(FOLDER).join(name);
         let text = serde_json::to_string_pretty(&schema).context("JSON")? + "\n";
         if bless {
             fusee_host::system::write(&path, text.as_bytes())?;
         } else if std::fs::read_to_string(&path).unwrap_or_default() != text {
-            problems.push(format!("{FOLDER}/{name} is not the schema of what is printed; --bless writes it"));
+            problems.push(format!("{FOLDER}/{name} is not the schema of the types; --bless writes it"));
         }
     }
     Ok(problems)

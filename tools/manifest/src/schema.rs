@@ -110,6 +110,7 @@ pub struct File {
     pub measures: bool,
 }
 
+/// The system itself: its name, its board, its CPUs, and rules for all of its tasks.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct System {
@@ -183,6 +184,7 @@ pub struct End(pub EndTask);
 pub struct EndTask {
     /// From the release of the task until the end.
     pub after: Time,
+    /// The cluster of the task.
     pub cluster: Option<Spanned<String>>,
     /// Without a period the task is a service.
     pub period: Option<Spanned<Time>>,
@@ -250,6 +252,7 @@ pub enum Admission {
     Warn,
 }
 
+/// CPUs that share one queue of jobs, with their policy.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cluster {
@@ -257,6 +260,7 @@ pub struct Cluster {
     pub policy: Option<Spanned<String>>,
 }
 
+/// A task: its program or script, its budget and its deadline, and the objects that it may use.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Task {
@@ -367,7 +371,9 @@ pub struct RestartLimits {
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Share {
+    /// The group of the client.
     pub group: Option<Spanned<String>>,
+    /// The client's number of shares, compared with its neighbours.
     pub weight: Option<Spanned<u32>>,
 }
 
@@ -424,6 +430,7 @@ pub enum Covers {
     CpuAndEngines,
 }
 
+/// An endpoint: a door at which a server receives calls.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Endpoint {
@@ -433,12 +440,14 @@ pub struct Endpoint {
     pub service_period: Option<Spanned<Time>>,
 }
 
+/// A notification: a set of bits that tasks and interrupts signal, and for which tasks wait.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Notification {
     pub bound: Option<Spanned<String>>,
 }
 
+/// An interrupt of a device, which signals a notification.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Interrupt {
@@ -451,6 +460,7 @@ pub struct Interrupt {
     pub edge: bool,
 }
 
+/// A region: memory, or the registers of a device, which tasks map.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Region {
@@ -485,6 +495,7 @@ pub enum RegionDevice {
     Named(String),
 }
 
+/// A device with engines, or a processor of the board.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Device {
@@ -546,7 +557,9 @@ pub enum Arbiter {
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Sessions {
+    /// The endpoint at which the server opens sessions.
     pub endpoint: Spanned<String>,
+    /// The number of contexts that may be open at a time.
     pub contexts: Option<Spanned<u32>>,
     /// The limit for one client.
     pub each: Option<Spanned<u32>>,
@@ -559,6 +572,7 @@ impl Device {
     }
 }
 
+/// An engine of a device, which one job holds at a time; without a device a mutex.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Engine {
@@ -695,6 +709,7 @@ pub enum Within {
     Manager,
 }
 
+/// A pool of tokens, each of which one job holds at a time.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Pool {

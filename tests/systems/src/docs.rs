@@ -321,8 +321,8 @@ fn leads(root: &Path, folder: &Path, link: &str, page: &Page) -> bool {
 
 /// Whether `line` is a command of ours that we would not understand.
 fn command_problem(place: &str, line: &str) -> Option<String> {
-    let words: Vec<&str> = line.split(" #").next()?.split_whitespace().collect();
-    let ["cargo", "xtask", arguments @ ..] = &words[..] else { return None };
+    let words: Vec<&str> = line.split(" #").next()?.split(" > ").next()?.split_whitespace().collect();
+    let (["cargo", "xtask", arguments @ ..] | ["fusee", arguments @ ..]) = &words[..] else { return None };
     let (parser, arguments) = match arguments {
         ["test", arguments @ ..] => (Options::command(), arguments),
         [name, ..] if research::has(name) => (research::Arguments::command(), arguments),
@@ -391,6 +391,8 @@ mod tests {
         assert_eq!(command_problem("p", "git clone x"), None);
         assert_eq!(command_problem("p", "cargo xtask run --unmanaged  # a remark"), None);
         assert_eq!(command_problem("p", "cargo xtask run -- -S"), None);
+        assert_eq!(command_problem("p", "fusee completions bash > file"), None);
+        assert!(command_problem("p", "fusee fly").is_some());
         assert!(command_problem("p", "cargo xtask fly").is_some());
         assert!(command_problem("p", "cargo xtask run --fly").is_some());
     }

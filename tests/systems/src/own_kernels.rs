@@ -40,13 +40,13 @@ pub fn check(fusee: &Project) -> Result<Vec<String>> {
     write("pictures.toml", read("pictures.toml")?)?;
     let workspace = std::fs::read_to_string(folder.join("Cargo.toml"))?;
     let workspace = workspace.replace("[workspace]\n", "[workspace]\nmembers = [\"my-kernels\"]\n");
-    let fusee_at = format!("{{ path = {} }}", path("userland/fusee"));
-    ensure!(workspace.contains(&fusee_at), "a new project depends on the crate otherwise: {workspace}");
+    let fusee_at = workspace.lines().find(|line| line.starts_with("fusee = { path = ") && line.ends_with(" }"));
+    let fusee_at = fusee_at.with_context(|| format!("a new project depends on the crate otherwise: {workspace}"))?;
     let with_gpu = format!(
-        "{{ path = {}, features = [\"gpu\"] }}\nmy-kernels = {{ path = \"my-kernels\" }}",
-        path("userland/fusee")
+        "{}, features = [\"gpu\"] }}\nmy-kernels = {{ path = \"my-kernels\" }}",
+        fusee_at.trim_end_matches(" }")
     );
-    write("Cargo.toml", workspace.replace(&fusee_at, &with_gpu))?;
+    write("Cargo.toml", workspace.replace(fusee_at, &with_gpu))?;
 
     let run = || own(&folder, &["--no-install", "run", "--manifest", "pictures.toml"]);
     let mut problems = Vec::new();

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use fusee_abi::program;
-use fusee_host::project::{MANIFEST, Project};
+use fusee_host::project::{MANIFEST, Project, cargo};
 use fusee_host::system::{self};
 use fusee_views::metrics::Metrics;
 
@@ -32,10 +32,10 @@ pub fn check(fusee: &Project) -> Result<Vec<String>> {
     extend(&folder, &fusee.root)?;
     let mut problems = Vec::new();
 
-    // By its alias, and from a folder inside.
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let arguments = ["xtask", "--no-install", "run"];
-    let run = Ran::of(Command::new(cargo).args(arguments).current_dir(folder.join("src")))?;
+    // By the installed command, and from a folder inside.
+    let programs = install(fusee, &place)?;
+    let run =
+        Ran::of(Command::new(programs.join("fusee")).args(["--no-install", "run"]).current_dir(folder.join("src")))?;
     let expect = |problems: &mut Vec<String>, ran: &Ran, wanted_status: i32, words: &[&str]| {
         let missing: Vec<_> = words.iter().filter(|words| !ran.all().contains(**words)).collect();
         if ran.status != wanted_status || !missing.is_empty() {
@@ -48,6 +48,12 @@ pub fn check(fusee: &Project) -> Result<Vec<String>> {
         0,
         &["beat: job 20;", "this is hello of one", "this is hello of two", "hello from job 1 of 1000", "building "],
     );
+    // As a command of cargo.
+    let paths = std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()).collect::<Vec<_>>();
+    let paths = std::env::join_paths(std::iter::once(programs).chain(paths))?;
+    let aliased = Ran::of(cargo().args(["xtask", "analyze"]).current_dir(&folder).env("PATH", paths))?;
+    expect(&mut problems, &aliased, 0, &["no deadline is missed"]);
+    problems.extend(nameless(&folder, &fusee.root)?);
     // The second run builds nothing, and prints nothing of builds.
     let again = own(&folder, &["--no-install", "run"])?;
     expect(&mut problems, &again, 0, &["beat: job 20;"]);
@@ -87,6 +93,38 @@ pub fn check(fusee: &Project) -> Result<Vec<String>> {
     expect(&mut problems, &own(&folder, &manifest)?, 1, &words.each_ref().map(String::as_str));
     if problems.is_empty() {
         std::fs::remove_dir_all(place)?;
+    }
+    Ok(problems)
+}
+
+/// Installs the command `fusee` as its users do: the folder of its programs.
+fn install(fusee: &Project, place: &Path) -> Result<PathBuf> {
+    let root = place.join("installed");
+    let mut command = cargo();
+    command.args(["install", "--locked", "--offline", "--debug", "--path"]).arg(fusee.root.join("tools/launcher"));
+    command.arg("--root").arg(&root).arg("--target-dir").arg(fusee.target.join("installed"));
+    let ran = Ran::of(command.current_dir(place))?;
+    ensure!(ran.status == 0, "`cargo install` failed: {}", ran.all());
+    Ok(root.join("bin"))
+}
+
+/// The files of a new project that name a place of this machine.
+fn nameless(folder: &Path, root: &Path) -> Result<Vec<String>> {
+    let made = folder.with_file_name("pure");
+    let new = own(root, &["new", &made.display().to_string(), "--with", "server,driver,gpu,graph"])?;
+    ensure!(new.status == 0, "`cargo xtask new` failed: {}", new.all());
+    let mut problems = Vec::new();
+    let mut open = vec![made];
+    while let Some(path) = open.pop() {
+        if path.is_dir() {
+            open.extend(
+                std::fs::read_dir(&path)?
+                    .map(|entry| entry.map(|entry| entry.path()))
+                    .collect::<Result<Vec<_>, _>>()?,
+            );
+        } else if std::fs::read_to_string(&path)?.contains(&*root.to_string_lossy()) {
+            problems.push(format!("{} has the path {}", path.display(), root.display()));
+        }
     }
     Ok(problems)
 }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Result;
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use fusee_host::build::Kernel;
 use fusee_host::system::{Workspace, board};
 use fusee_host::words;
@@ -12,6 +12,9 @@ use fusee_host::{report, table};
 use fusee_manifest::Profile;
 
 use crate::{analyze, new, passed, run, suggest, trace};
+
+/// The variable by which the installed command `fusee` (`tools/launcher`) gives its name.
+const CALLED: &str = "FUSEE_CALLED";
 
 /// Build, run, test and measure Fusee.
 ///
@@ -155,9 +158,18 @@ impl From<ProfileArgument> for Profile {
 
 /// Reads the command line and carries out its command.
 pub fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let matches = called(Arguments::command()).get_matches();
+    let arguments = Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     arguments.everywhere.apply();
     report::exit_code(dispatch(&arguments))
+}
+
+/// The command with the name by which it was called.
+fn called(command: clap::Command) -> clap::Command {
+    match std::env::var(CALLED).as_deref() {
+        Ok("fusee") => command.name("fusee").bin_name("fusee"),
+        _ => command,
+    }
 }
 
 /// Carries out the command; `false`: it ran, and its result is not good.

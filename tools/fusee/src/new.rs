@@ -6,7 +6,7 @@
 //! Not here: how a project's programs are found and built (`project`, `build`).
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
@@ -30,13 +30,22 @@ const TEMPLATE: [(&str, &str); 8] = [
 ];
 /// The template's own name.
 pub const NAME: &str = "my-system";
-/// Where the template finds the tool, and the repository.
-const ALIAS: &str = "\"run --manifest-path ../../../Cargo.toml --package fusee-tool --\"";
+/// The repository, as the template's pages and its scripts for servers name it,
 const REPOSITORY: &str = "(../../..)";
 const PLACE: &str = "'../../..'";
-/// Where a server finds the repository, and which commit of it.
+/// the line by which editors find the schema of manifests,
+const SCHEMA: &str = "#:schema ../../../docs/schema/manifest.json\n";
+/// and the source of the command `fusee`.
+const LAUNCHER: &str = "--path '../../../tools/launcher'";
+/// The address from which a server fetches the repository, and the commit.
 const URL: &str = "FUSEE_URL: \"\"";
 const REV: &str = "FUSEE_REV: \"\"";
+/// Parts of the lines by which a server fetches the repository. Cargo does it for a project that depends on a commit.
+const FETCHED: [&str; 4] = ["# Cargo.toml names this place", "git clone", "# and its commit", "FUSEE_REV"];
+/// The files with these lines.
+const SERVERS: [&str; 2] = [".github/workflows/test.yml", ".gitlab-ci.yml"];
+/// The folder of the crate of tasks in the repository.
+const CRATE: &str = "userland/fusee";
 /// Bytes of a name, at most.
 const NAME_BYTES: usize = 64;
 
@@ -48,12 +57,15 @@ pub struct NewArguments {
     /// The project's name; unless told otherwise that of its folder.
     #[arg(long)]
     name: Option<String>,
-    /// Take the crate `fusee` from this git repository, not by its path in this one.
-    #[arg(long, value_name = "URL")]
+    /// Take Fusee from this git repository, in place of the folder that this command is of.
+    #[arg(long, value_name = "URL", conflicts_with = "path")]
     git: Option<String>,
     /// Which commit, tag or branch of that.
     #[arg(long, requires = "git")]
     rev: Option<String>,
+    /// Take Fusee from this folder, in place of the one that this command is of. The project has the way to it from its own folder.
+    #[arg(long, value_name = "FOLDER")]
+    path: Option<PathBuf>,
     /// Add tasks that work, with a test: a server and its client, a driver, a GPU kernel and its client, or a graph. May be given several times.
     #[arg(long, value_name = "SKELETON", value_delimiter = ',')]
     with: Vec<Skeleton>,
@@ -91,8 +103,10 @@ enum Refused {
     NotEmpty(PathBuf),
     /// There is a file in the folder's place.
     NotAFolder(PathBuf),
-    /// This repository is in a folder that cannot be written into files of cargo.
+    /// The way to the repository is not UTF-8.
     Repository(PathBuf),
+    /// The folder of `--path` is no repository of Fusee.
+    NoRepository(PathBuf),
 }
 
 /// What is wrong with a name.
@@ -112,11 +126,12 @@ impl fmt::Display for Refused {
                 write!(f, "`{name}` cannot be a project's name: {why}; name another with --name")
             }
             Self::NotEmpty(path) => write!(f, "{} is not empty, and nothing is replaced", path.display()),
-            Self::Repository(path) => write!(
-                f,
-                "Fusee is in {}: an alias of cargo can hold no path with a blank, nor one that is not UTF-8",
-                path.display()
-            ),
+            Self::Repository(path) => {
+                write!(f, "Fusee is in {}: a file of cargo has paths in UTF-8 only", path.display())
+            }
+            Self::NoRepository(path) => {
+                write!(f, "{} is no repository of Fusee: it has no {CRATE}/Cargo.toml", path.display())
+            }
             Self::NotAFolder(path) => write!(f, "{} is a file; a project is a folder", path.display()),
         }
     }
@@ -148,8 +163,16 @@ pub fn new(arguments: &NewArguments) -> Result<bool> {
         bail!(Refused::Name { name, why });
     }
     ensure_empty(&folder)?;
-    let source = Source { git: arguments.git.as_deref(), rev: arguments.rev.as_deref(), root: &fusee.root };
-    let files = files(&name, source, Origin::of(&fusee.root), &Skeleton::each_once(&arguments.with))?;
+    let root = match &arguments.path {
+        Some(path) if !path.join(CRATE).join("Cargo.toml").exists() => bail!(Refused::NoRepository(path.clone())),
+        Some(path) => path.canonicalize()?,
+        None => fusee.root.canonicalize()?,
+    };
+    // Without links in it, as `..` is read.
+    std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
+    let way = way(&folder.canonicalize()?, &root);
+    let source = Source { git: arguments.git.as_deref(), rev: arguments.rev.as_deref(), way: &way };
+    let files = files(&name, source, Origin::of(&root), &Skeleton::each_once(&arguments.with))?;
     for (file, text) in &files {
         let path = folder.join(file);
         let parent = path.parent().context("a file in a folder")?;
@@ -158,8 +181,38 @@ pub fn new(arguments: &NewArguments) -> Result<bool> {
     }
     words::say(&format!("made project `{name}` in {}:", folder.canonicalize()?.display()));
     files.iter().for_each(|(file, _)| words::say(&format!("  {file}")));
-    words::say(&format!("run it: cd {} && cargo xtask run", arguments.folder.display()));
+    if !is_installed() {
+        let launcher = root.join("tools/launcher");
+        let launcher = shell(&launcher.display().to_string());
+        words::say(&format!(
+            "install the command `fusee`, once on a machine: cargo install --locked --path {launcher}"
+        ));
+    }
+    words::say(&format!("run it: cd {} && fusee run", shell(&arguments.folder.display().to_string())));
     Ok(true)
+}
+
+/// Whether a shell finds the command `fusee`.
+fn is_installed() -> bool {
+    let paths = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&paths).any(|folder| folder.join("fusee").is_file())
+}
+
+/// The text as one word of a shell.
+fn shell(text: &str) -> String {
+    let is_plain = |letter: char| letter.is_alphanumeric() || "-_./:@~".contains(letter);
+    match text.chars().all(is_plain) && !text.is_empty() {
+        true => text.to_owned(),
+        false => format!("'{}'", text.replace('\'', "'\\''")),
+    }
+}
+
+/// The way from one folder to another; both are absolute and have no links in them.
+fn way(from: &Path, to: &Path) -> PathBuf {
+    let common = from.components().zip(to.components()).take_while(|(one, other)| one == other).count();
+    let up = from.components().skip(common).map(|_| Component::ParentDir);
+    let way: PathBuf = up.chain(to.components().skip(common)).collect();
+    if way.as_os_str().is_empty() { ".".into() } else { way }
 }
 
 fn bad_name(name: &str, fusee: &Project) -> Option<BadName> {
@@ -191,30 +244,39 @@ fn ensure_empty(folder: &Path) -> Result<()> {
 /// The origin of the crates that a project depends on.
 #[derive(Clone, Copy)]
 struct Source<'a> {
-    /// The git repository to take them from, in the place of the folder `root`,
+    /// The git repository to take them from, in the place of the folder,
     git: Option<&'a str>,
     /// and which commit of it.
     rev: Option<&'a str>,
-    /// The folder of this repository.
-    root: &'a Path,
+    /// The way from the project to the folder of this repository.
+    way: &'a Path,
 }
 
 impl Source<'_> {
-    /// The folder of the repository, if files of cargo can name it.
+    /// The way to the repository, as files of cargo name it.
     fn place(&self) -> Result<&str> {
-        let place = self.root.to_str().filter(|place| !place.contains(char::is_whitespace));
-        Ok(place.ok_or_else(|| Refused::Repository(self.root.to_owned()))?)
+        Ok(self.way.to_str().ok_or_else(|| Refused::Repository(self.way.to_owned()))?)
     }
 
-    /// The beginning of a dependency on the crate in the folder `part` of the repository.
-    fn dependency(&self, part: &str) -> Result<String> {
+    /// The beginning of a dependency of a package in the folder `up` below the project on the crate in the folder `part` of the repository.
+    fn dependency(&self, up: &str, part: &str) -> Result<String> {
         let quoted = |text: &str| toml::Value::from(text).to_string();
+        let place = self.place()?;
+        // Only the way through the root of the file system is absolute.
+        let up = if self.way.is_absolute() { "" } else { up };
         Ok(match (self.git, self.rev) {
             (Some(url), Some(rev)) => format!("{{ git = {}, rev = {}", quoted(url), quoted(rev)),
             (Some(url), None) => format!("{{ git = {}", quoted(url)),
-            (None, _) => format!("{{ path = {}", quoted(&format!("{}/{part}", self.place()?))),
+            (None, _) => format!("{{ path = {}", quoted(&format!("{up}{place}/{part}"))),
         })
     }
+}
+
+/// The address of the schema of manifests in the repository at `url`, if its server is one that has an address for each file.
+fn published(url: &str, rev: Option<&str>) -> Option<String> {
+    let name = url.strip_prefix("https://github.com/")?.trim_end_matches('/').trim_end_matches(".git");
+    let rev = rev.unwrap_or("HEAD");
+    Some(format!("https://raw.githubusercontent.com/{name}/{rev}/docs/schema/manifest.json"))
 }
 
 /// The files of a project of this name, with these skeletons.
@@ -225,25 +287,43 @@ fn files(
     skeletons: &[Skeleton],
 ) -> Result<Vec<(&'static str, String)>> {
     let place = source.place()?;
-    let alias = toml::Value::from(format!("run --manifest-path {place}/Cargo.toml --package fusee-tool --"));
-    let url = source.git.map_or(origin.url, str::to_owned);
-    let rev = source.rev.map_or(if source.git.is_some() { "HEAD".to_owned() } else { origin.rev }, str::to_owned);
-    let mut replaced = vec![
-        (ALIAS.to_owned(), alias.to_string()),
-        (REPOSITORY.to_owned(), format!("({place})")),
-        (PLACE.to_owned(), format!("'{place}'")),
-        (URL.to_owned(), format!("FUSEE_URL: {}", serde_json::Value::from(url))),
-        (REV.to_owned(), format!("FUSEE_REV: {}", serde_json::Value::from(rev))),
-        (NAME.to_owned(), name.to_owned()),
-    ];
+    let quoted = |text: String| serde_json::Value::from(text).to_string();
+    let mut replaced = match source.git {
+        Some(url) => vec![
+            (REPOSITORY.to_owned(), format!("({url})")),
+            (SCHEMA.to_owned(), published(url, source.rev).map_or_else(String::new, |url| format!("#:schema {url}\n"))),
+            (URL.to_owned(), format!("FUSEE_URL: {}", quoted(url.to_owned()))),
+        ],
+        None => vec![
+            (REPOSITORY.to_owned(), format!("(<{place}>)")),
+            (SCHEMA.to_owned(), format!("#:schema {place}/docs/schema/manifest.json\n")),
+            (PLACE.to_owned(), shell(place)),
+            (URL.to_owned(), format!("FUSEE_URL: {}", quoted(origin.url))),
+            (REV.to_owned(), format!("FUSEE_REV: {}", quoted(origin.rev))),
+        ],
+    };
+    replaced.push((NAME.to_owned(), name.to_owned()));
     for part in skeleton::CRATES {
-        let dependency = source.dependency(part)?;
-        replaced.extend(skeleton::TO_ROOT.map(|way| (format!("{{ path = \"{way}{part}\""), dependency.clone())));
+        for (way, up) in skeleton::TO_ROOT {
+            replaced.push((format!("{{ path = \"{way}{part}\""), source.dependency(up, part)?));
+        }
     }
-    let file = |text: &str| replaced.iter().fold(text.to_owned(), |text, (from, to)| text.replace(from, to));
+    let file = |path: &str, text: &str| {
+        let is_server = SERVERS.contains(&path);
+        let launcher = match source.git {
+            Some(_) if is_server => "--git \"$FUSEE_URL\" fusee-launcher".to_owned(),
+            Some(url) => format!("--git {} fusee-launcher", shell(url)),
+            None => format!("--path {}", shell(&format!("{place}/tools/launcher"))),
+        };
+        let is_kept =
+            |line: &&str| source.git.is_none() || !is_server || !FETCHED.iter().any(|part| line.contains(part));
+        let text: String = text.split_inclusive('\n').filter(is_kept).collect();
+        let text = text.replace(LAUNCHER, &launcher);
+        replaced.iter().fold(text, |text, (from, to)| text.replace(from, to))
+    };
     let template = TEMPLATE.into_iter().map(|(path, text)| (path, skeleton::extend(path, text, skeletons)));
     let added = skeletons.iter().flat_map(|skeleton| skeleton.files()).map(|(path, text)| (*path, (*text).to_owned()));
-    Ok(template.chain(added).map(|(path, text)| (path, file(&text))).collect())
+    Ok(template.chain(added).map(|(path, text)| (path, file(path, &text))).collect())
 }
 
 #[cfg(test)]
@@ -252,11 +332,11 @@ mod tests {
     use fusee_host::system;
     use fusee_manifest::Manifest;
 
-    /// A repository in a folder.
-    const LOCAL: &str = "/a/fusee";
+    /// The way to a repository beside the project.
+    const LOCAL: &str = "../fusee";
 
-    fn made(root: &str, origin: Origin, skeletons: &[Skeleton]) -> Result<Vec<(&'static str, String)>> {
-        files("flight", Source { root: Path::new(root), git: None, rev: None }, origin, skeletons)
+    fn made(way: &str, origin: Origin, skeletons: &[Skeleton]) -> Result<Vec<(&'static str, String)>> {
+        files("flight", Source { way: Path::new(way), git: None, rev: None }, origin, skeletons)
     }
 
     /// The system of each set of skeletons is admitted, and its test expects something of each of them.
@@ -272,6 +352,7 @@ mod tests {
             let files = made(LOCAL, Origin::default(), &skeletons).unwrap();
             let text = |name: &str| &files.iter().find(|(file, _)| *file == name).unwrap().1;
             for (file, text) in &files {
+                let text = text.replace("../../fusee/", "");
                 assert!(!text.contains("../..") && !text.contains(NAME), "{file}: {text}");
             }
             let manifest = Manifest::parse(Path::new(MANIFEST), text(MANIFEST));
@@ -300,11 +381,12 @@ mod tests {
         let text = |name: &str| files.iter().find(|(file, _)| *file == name).unwrap().1.clone();
         let cargo: toml::Table = text("Cargo.toml").parse().unwrap();
         assert_eq!(cargo["package"]["name"].as_str(), Some("flight"));
-        assert_eq!(cargo["dependencies"]["fusee"]["path"].as_str(), Some("/a/fusee/userland/fusee"));
+        assert_eq!(cargo["dependencies"]["fusee"]["path"].as_str(), Some("../fusee/userland/fusee"));
         let config: toml::Table = text(".cargo/config.toml").parse().unwrap();
-        let alias = "run --manifest-path /a/fusee/Cargo.toml --package fusee-tool --";
-        assert_eq!(config["alias"]["xtask"].as_str(), Some(alias));
-        assert!(text("README.md").contains("[Fusee](/a/fusee)"));
+        assert_eq!(config["alias"]["xtask"].as_str(), Some("fusee"));
+        assert!(text(MANIFEST).starts_with("#:schema ../fusee/docs/schema/manifest.json\n"));
+        assert!(text("README.md").contains("[Fusee](<../fusee>)"));
+        assert!(text("README.md").contains("cargo install --locked --path ../fusee/tools/launcher "));
         for (file, text) in &files {
             assert!(!text.contains("../..") && !text.contains(NAME), "{file}: {text}");
         }
@@ -325,32 +407,68 @@ mod tests {
             assert_eq!(read[0][variables]["FUSEE_URL"].as_str(), Some("https://example.org/fusee"), "{text}");
             assert_eq!(read[0][variables]["FUSEE_REV"].as_str(), Some("12e8d54"));
             assert!(
-                text.contains(
-                    "git clone \"${FUSEE_URL:?is the URL of Fusee}\" '/a/fusee' && git -C '/a/fusee' checkout"
-                )
+                text.contains("git clone \"${FUSEE_URL:?is the URL of Fusee}\" ../fusee && git -C ../fusee checkout")
             );
-            assert!(text.contains("cargo xtask test --junit junit.xml"));
+            assert!(text.contains("cargo install --locked --path ../fusee/tools/launcher\n"));
+            assert!(text.contains("fusee test --junit junit.xml"));
         }
     }
 
     #[test]
-    fn a_repository_that_no_alias_can_name_is_refused() {
-        let source = || Source { root: Path::new("/a b/fusee"), git: None, rev: None };
-        let error = files("flight", source(), Origin::default(), &[]).unwrap_err();
-        assert_eq!(error.downcast::<Refused>().unwrap(), Refused::Repository("/a b/fusee".into()));
+    fn a_way_goes_up_to_the_common_folder() {
+        for (from, to, expected) in [
+            ("/a/own", "/a/fusee", "../fusee"),
+            ("/a/b/own", "/a/fusee", "../../fusee"),
+            ("/a/fusee/x", "/a/fusee", ".."),
+            ("/own", "/a b/fusee", "../a b/fusee"),
+        ] {
+            assert_eq!(way(Path::new(from), Path::new(to)), Path::new(expected), "{from} to {to}");
+        }
+        let files = made("../a b/fusee", Origin::default(), &[Skeleton::Gpu]).unwrap();
+        let text = |name: &str| files.iter().find(|(file, _)| *file == name).unwrap().1.clone();
+        assert!(text("README.md").contains("--path '../a b/fusee/tools/launcher'"));
+        let kernels: toml::Table = text("kernels/Cargo.toml").parse().unwrap();
+        assert_eq!(kernels["dependencies"]["fusee-compute"]["path"].as_str(), Some("../../a b/fusee/accel/compute"));
+        assert_eq!([shell("a'b"), shell("")], ["'a'\\''b'", "''"]);
     }
 
     #[test]
-    fn a_project_may_take_the_crate_from_git() {
-        let dependency = |rev| {
-            let source = || Source { root: Path::new("/fusee"), git: Some("https://example.org/\"f\""), rev };
-            let files = files("flight", source(), Origin::default(), &[Skeleton::Gpu]).unwrap();
-            let cargo: toml::Table = files[0].1.parse().unwrap();
-            assert_eq!(cargo["dependencies"]["fusee"]["features"][0].as_str(), Some("gpu"));
-            cargo["dependencies"]["fusee"].clone()
-        };
-        assert_eq!(dependency(None)["git"].as_str(), Some("https://example.org/\"f\""));
-        assert_eq!(dependency(Some("v1"))["rev"].as_str(), Some("v1"));
+    fn a_project_may_take_fusee_from_git_and_has_no_path_of_a_machine_then() {
+        for rev in [None, Some("v1")] {
+            let url = "https://example.org/\"f\"";
+            let source = Source { way: Path::new("../a/fusee"), git: Some(url), rev };
+            let files = files("flight", source, Origin::default(), &Skeleton::ALL).unwrap();
+            let text = |name: &str| &files.iter().find(|(file, _)| *file == name).unwrap().1;
+            for (file, text) in &files {
+                assert!(!text.contains("../") && !text.contains("/a/"), "{file}: {text}");
+            }
+            let read = |file: &str| text(file).parse::<toml::Table>().unwrap();
+            let fusee = &read("Cargo.toml")["dependencies"]["fusee"];
+            assert_eq!(fusee["features"][0].as_str(), Some("gpu"));
+            let compute = &read("kernels/Cargo.toml")["dependencies"]["fusee-compute"];
+            for dependency in [fusee, compute] {
+                assert_eq!(dependency["git"].as_str(), Some(url));
+                assert_eq!(dependency.get("rev").and_then(|rev| rev.as_str()), rev);
+            }
+            assert!(text(MANIFEST).starts_with("# All that runs"));
+            assert!(
+                text("README.md").contains("cargo install --locked --git 'https://example.org/\"f\"' fusee-launcher")
+            );
+            for (file, variables) in [(".github/workflows/test.yml", "env"), (".gitlab-ci.yml", "variables")] {
+                let read = yaml_rust2::YamlLoader::load_from_str(text(file)).unwrap();
+                assert_eq!(read[0][variables]["FUSEE_URL"].as_str(), Some(url));
+                assert!(!text(file).contains("clone") && text(file).contains("--git \"$FUSEE_URL\" fusee-launcher\n"));
+            }
+        }
+    }
+
+    #[test]
+    fn the_schema_of_manifests_has_an_address_on_a_server_of_single_files() {
+        let address =
+            |part: &str| Some(format!("https://raw.githubusercontent.com/o/r/{part}/docs/schema/manifest.json"));
+        assert_eq!(published("https://github.com/o/r.git", None), address("HEAD"));
+        assert_eq!(published("https://github.com/o/r/", Some("v1")), address("v1"));
+        assert_eq!(published("ssh://git@github.com/o/r", None), None);
     }
 
     #[test]

@@ -24,7 +24,7 @@ fn main() {
         if is_told(job.number) {
             println!("beat: job {}; lateness of the one before: {} us", job.number, job.late_by / 1_000);
         }
-        // Without these lines it runs for ever: `cargo xtask run --for 1s` then ends the run.
+        // Without these lines it runs for ever: `fusee run --for 1s` then ends the run.
         if job.number == jobs {
             shutdown(environment.expect::<System>("system"), 0);
         }

@@ -11,6 +11,7 @@ use fusee_host::meter;
 use fusee_host::toolchain::{KERNEL_TARGET, R5F_TARGET, TASK_TARGET};
 use fusee_research::campaign::{self, Left};
 use fusee_research::launches;
+use fusee_tool::doc;
 use fusee_tool::passed::TESTS;
 use serde_json::Value;
 
@@ -73,6 +74,8 @@ pub fn lints(context: &Arc<Context>) -> Result<Vec<Case>> {
         arguments.extend(["--package", package]);
     }
     check("documentation, kernel and firmware", rustdoc(KERNEL_TARGET), &arguments);
+    let arguments = [&["doc", "--quiet", "--target-dir", &target_dir][..], &doc::ARGUMENTS].concat();
+    check("documentation, crates of tasks", rustdoc(TASK_TARGET), &arguments);
     if let Some(error) = no_r5f {
         cases.push(Case::skipped(R5F_LINTS, Kind::Lint, error.to_string()));
     }

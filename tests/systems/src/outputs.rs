@@ -56,7 +56,7 @@ const COMMANDS: [&[&str]; 26] = [
     &["contention", "--compute", "0", "--cpus", "1"],
 ];
 /// Commands that take minutes, or need a person or a card: they print by `words`, which a lint of their crates checks.
-const OTHERS: [&str; 8] = ["bench", "coverage", "flash", "fuzz", "gdb", "help", "profile", "worst"];
+const OTHERS: [&str; 9] = ["bench", "coverage", "doc", "flash", "fuzz", "gdb", "help", "profile", "worst"];
 
 /// Tries them all.
 ///

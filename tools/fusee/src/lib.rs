@@ -7,6 +7,7 @@
 //! trace      `cargo xtask trace`: views of the last run
 //! explain    `trace explain`: why a job was late
 //! new        `cargo xtask new`
+//! doc        `cargo xtask doc`
 //! skeleton   the additions of `new --with` to the template
 //! stream     the trace that a task sends over a serial line
 //! analyze    `cargo xtask analyze`
@@ -25,6 +26,7 @@
 
 pub mod analyze;
 pub mod command;
+pub mod doc;
 pub mod explain;
 pub mod new;
 pub mod passed;

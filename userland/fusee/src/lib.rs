@@ -1,17 +1,48 @@
 //! The crate that tasks of Fusee are written against: typed handles, jobs, messages, engines, time.
 //!
-//! ```ignore
-//! #![no_std]
-//! #![no_main]
-//! fusee::entry!(main);
+//! Fusee is a message-passing real-time microkernel for AArch64, with accelerators as locks that the kernel enforces. A *system* is one file, the manifest:
+//! it names the programs, gives each task a budget, a deadline and handles, and is proved before it runs. The command `fusee new` makes a project with a
+//! task and a manifest, and `fusee run` runs it in QEMU. The book is the folder `docs` of Fusee's repository; it begins with `docs/SUMMARY.md`.
 //!
-//! fn main() {
-//!     loop {
-//!         let job = fusee::next_job().expect("this task has jobs");
-//!         fusee::println!("job {} was late by {} ns", job.number, job.late_by);
-//!     }
-//! }
-//! ```
+//! # A task with a deadline
+//!
+//! `docs/first-task.md` has its manifest: a period of 10 ms, a budget of 2 ms, and two handles.
+//!
+#![doc = concat!("```no_run\n", include_str!("../examples/pulse.rs"), "```")]
+//!
+//! # A second task
+//!
+//! `docs/own-project.md` adds it to a system. A program is a file, and several tasks may run one program.
+//!
+#![doc = concat!("```no_run\n", include_str!("../examples/lamp.rs"), "```")]
+//!
+//! # A server
+//!
+//! `fusee new --with server` makes this server and its client. A server has no budget of its own: it runs at the priority and on the budget of the client
+//! that calls it.
+//!
+#![doc = concat!("```no_run\n", include_str!("../examples/filter.rs"), "```")]
+//!
+//! # A client
+//!
+#![doc = concat!("```no_run\n", include_str!("../examples/sensor.rs"), "```")]
+//!
+//! # Features
+//!
+//! | Feature | Adds |
+//! |---|---|
+//! | `alloc` | a heap, for the types of the crate `alloc`: `heap!` |
+//! | `defmt`, `log` | messages of these crates, which go into the trace |
+//! | `embedded-can` | a CAN bus, by the traits of that crate: the module `can` |
+//! | `embedded-graphics` | pictures on a screen, by the traits of `embedded-graphics-core` |
+//! | `embedded-hal` | pins, by the traits of that crate: the module `gpio` |
+//! | `embedded-io` | a serial line, by the traits of that crate: the module `serial` |
+//! | `embedded-nal` | datagrams and connections, by the traits of that crate |
+//! | `files` | files of a FAT volume, and logs whose records outlive a loss of power |
+//! | `gpu` | the client's side of accelerators: buffers, launches, fences, copies between devices |
+//! | `misbehave` | faults on request, for tests of the kernel |
+//!
+//! # Handles
 //!
 //! A task owns nothing it was not given in the manifest. It asks [`environment`] for each thing by the name the
 //! manifest uses, and gets a handle with a type that has its operations. No use of a task's

@@ -1,0 +1,1 @@
+../../../tools/fusee/template/with/server/src/bin/sensor.rs

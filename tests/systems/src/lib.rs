@@ -32,6 +32,7 @@
 //! browser        pages in a browser
 //! markdown       pages, parsed
 //! resolution     features of all crates
+//! packages       crates that are published
 //! runs           long ones, two at once, ended from outside
 //! schemas        schemas of `--json` and of manifests
 //! manifest_schema   the schema of manifests, from the types of its reader
@@ -80,6 +81,7 @@ pub mod own_kernels;
 pub mod own_programs;
 pub mod own_project;
 pub mod own_skeletons;
+pub mod packages;
 pub mod readme;
 pub mod refusal;
 pub mod resolution;

@@ -19,7 +19,8 @@ use crate::target::run_case;
 use crate::{
     arrows, boards, boot, browser, car, cards, combinations, configurations, conformance, demo, docs, dump, endings,
     errata, gdb, hosted, hosts, house, isolation, kernels, messages, outputs, own_kernels, own_programs, own_project,
-    own_skeletons, readme, refusal, resolution, runs, schemas, spoken, stream, structure, target, times, turns, vision,
+    own_skeletons, packages, readme, refusal, resolution, runs, schemas, spoken, stream, structure, target, times,
+    turns, vision,
 };
 
 /// The choice of the checks that are listed.
@@ -112,6 +113,7 @@ fn sources(context: &Arc<Context>, cases: &mut Vec<Case>) {
     add("repo::pages, manifests and commands agree", |context| docs::check(context.root()).map(|()| Vec::new()));
     add("repo::schemas of what `--json` prints", |context| schemas::check_schemas(context.root(), context.bless));
     add(&format!("repo::{}", resolution::CHECK), resolution::check);
+    add(&format!("repo::{}", packages::CHECK), |context| packages::check(context.fusee()));
     add("page::the README's pictures are what its commands draw", |context| messages::check_pictures(context.root()));
     let pages: [(&str, browser::Check); 2] = [
         ("page::the page of a trace, in a browser", messages::check_page),

@@ -27,7 +27,7 @@ hard = true
 "#;
 
 /// The arguments of each command; `SYSTEM` is the manifest, and `NEW` a folder that is not there.
-const COMMANDS: [&[&str]; 26] = [
+const COMMANDS: [&[&str]; 27] = [
     &["run", "--manifest", "SYSTEM", "--for", "60ms", "--observed"],
     &["run", "--manifest", "SYSTEM", "--for", "60ms", "--json"],
     &["dump"],
@@ -47,6 +47,7 @@ const COMMANDS: [&[&str]; 26] = [
     &["advise", "--manifest", "SYSTEM"],
     &["advise", "--manifest", "SYSTEM", "--json"],
     &["new", "NEW"],
+    &["completions", "bash"],
     &["test", "--list"],
     &["experiment", "--list"],
     &["campaign", "--list"],

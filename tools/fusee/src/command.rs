@@ -11,7 +11,7 @@ use fusee_host::words;
 use fusee_host::{report, table};
 use fusee_manifest::Profile;
 
-use crate::{analyze, doc, new, passed, run, suggest, trace};
+use crate::{analyze, completions, doc, new, passed, run, suggest, trace};
 
 /// The variable by which the installed command `fusee` (`tools/launcher`) gives its name.
 const CALLED: &str = "FUSEE_CALLED";
@@ -107,6 +107,8 @@ enum Command {
     Top(passed::Passed),
     /// Says what each task was doing when the last run ended, where it was in its source, what it held and who waited for it.
     Dump(passed::Passed),
+    /// Prints the script by which a shell completes the commands of `fusee` and their options.
+    Completions(completions::CompletionsArguments),
     /// Builds the documentation of the crates for tasks, drivers and GPU kernels, and prints where it is.
     Doc(doc::DocArguments),
     /// Runs a system under gdb, paused at first, with the symbols of the kernel and of each task.
@@ -208,6 +210,7 @@ fn dispatch(arguments: &Arguments) -> Result<bool> {
         Command::Trace(arguments) => trace::trace(arguments),
         Command::Top(passed) => passed::looks("top", passed, arguments),
         Command::Dump(passed) => passed::looks("dump", passed, arguments),
+        Command::Completions(arguments) => completions::completions(arguments, Arguments::command()),
         Command::Doc(arguments) => doc::doc(arguments, install),
         Command::Gdb(passed) => passed::looks("gdb", passed, arguments),
     }

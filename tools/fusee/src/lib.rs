@@ -8,6 +8,7 @@
 //! explain    `trace explain`: why a job was late
 //! new        `cargo xtask new`
 //! doc        `cargo xtask doc`
+//! completions   scripts by which shells complete commands
 //! skeleton   the additions of `new --with` to the template
 //! stream     the trace that a task sends over a serial line
 //! analyze    `cargo xtask analyze`
@@ -26,6 +27,7 @@
 
 pub mod analyze;
 pub mod command;
+pub mod completions;
 pub mod doc;
 pub mod explain;
 pub mod new;

@@ -534,7 +534,10 @@ mod tests {
                     let text = toml::to_string(&document).unwrap();
                     let reader = toml::from_str::<File>(&text).err().map(|error| error.message().to_owned());
                     let schema = validator.why(&document);
-                    let is_narrower = NARROWER.contains(&alike.as_str()) && reader.is_none();
+                    // The derived reader takes a list for the values of a table's keys in their order: no page says so, and the schema refuses it.
+                    let is_list = what.starts_with("= [")
+                        && at(&mut table.clone(), &way[..way.len() - 1])[&way[way.len() - 1]].is_table();
+                    let is_narrower = (NARROWER.contains(&alike.as_str()) || is_list) && reader.is_none();
                     let agree = reader.is_some() == schema.is_some();
                     assert!(agree || is_narrower, "{file}, {way:?} {what}: reader {reader:?}, schema {schema:?}");
                     if schema.is_some() { refused += 1 } else { taken += 1 }

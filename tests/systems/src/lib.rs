@@ -33,6 +33,7 @@
 //! markdown       pages, parsed
 //! resolution     features of all crates
 //! packages       crates that are published
+//! places         images of one system from sources at two places
 //! runs           long ones, two at once, ended from outside
 //! schemas        schemas of `--json` and of manifests
 //! manifest_schema   the schema of manifests, from the types of its reader
@@ -82,6 +83,7 @@ pub mod own_programs;
 pub mod own_project;
 pub mod own_skeletons;
 pub mod packages;
+pub mod places;
 pub mod readme;
 pub mod refusal;
 pub mod resolution;

@@ -19,8 +19,8 @@ use crate::target::run_case;
 use crate::{
     arrows, boards, boot, browser, car, cards, combinations, configurations, conformance, demo, docs, dump, endings,
     errata, gdb, hosted, hosts, house, isolation, kernels, messages, outputs, own_kernels, own_programs, own_project,
-    own_skeletons, packages, readme, refusal, resolution, runs, schemas, spoken, stream, structure, target, times,
-    turns, vision,
+    own_skeletons, packages, places, readme, refusal, resolution, runs, schemas, spoken, stream, structure, target,
+    times, turns, vision,
 };
 
 /// The choice of the checks that are listed.
@@ -486,6 +486,7 @@ fn own(context: &Arc<Context>, cases: &mut Vec<Case>) -> Result<()> {
         (own_kernels::CHECK, own_kernels::check),
         (own_programs::CHECK, own_programs::check),
         (own_skeletons::CHECK, own_skeletons::check),
+        (places::CHECK, places::check),
     ] {
         let context = Arc::clone(context);
         cases.push(Case::of(format!("own::{name}"), Kind::Page, move || check(context.fusee())));

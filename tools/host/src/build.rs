@@ -16,6 +16,7 @@ use fusee_manifest::{Binaries, Device, Manifest, Memory, PackOptions, PackedSyst
 use object::{Object, ObjectSegment, ObjectSymbol};
 
 use crate::project::Project;
+use crate::remap::nameless;
 use crate::toolchain::{KERNEL_TARGET, R5F_TARGET, TASK_TARGET, Toolchain};
 use crate::{errata, meter};
 
@@ -239,7 +240,7 @@ impl<'a> Builder<'a> {
         if !engine.join("Cargo.lock").exists() {
             replace(&engine.join("Cargo.lock"), &std::fs::read(root.join("Cargo.lock"))?)?;
         }
-        let mut command = self.toolchain.cargo(KERNEL_TARGET, &flags(board));
+        let mut command = self.toolchain.cargo(KERNEL_TARGET, &self.flags(self.project, board));
         command.args(["build", "--release", "--target", KERNEL_TARGET]);
         command.env(BUILD_DIR, self.compiled(self.project, board));
         if board != DEFAULT_BOARD {
@@ -261,7 +262,7 @@ impl<'a> Builder<'a> {
 
     /// Builds a program without floating point; its build script names the linker script.
     fn softfloat(&self, project: &Project, package: &str, board: &str, arguments: &[String]) -> Result<PathBuf> {
-        let mut command = self.toolchain.cargo(KERNEL_TARGET, &flags(board));
+        let mut command = self.toolchain.cargo(KERNEL_TARGET, &self.flags(project, board));
         command.args(["rustc", "--release", "--target", KERNEL_TARGET, "--package", package, "--bin", package]);
         command.args(arguments);
         command.env(BUILD_DIR, self.compiled(project, board));
@@ -283,7 +284,7 @@ impl<'a> Builder<'a> {
     /// Builds firmware of a Cortex-R5F; its build script names the linker script.
     fn r5f(&self, project: &Project, package: &str) -> Result<PathBuf> {
         self.toolchain.add_target(R5F_TARGET)?;
-        let mut command = self.toolchain.cargo(R5F_TARGET, &[]);
+        let mut command = self.toolchain.cargo(R5F_TARGET, &nameless(project, self.fusee));
         command.args(["build", "--release", "--target", R5F_TARGET, "--package", package, "--bin", package]);
         command.env(BUILD_DIR, self.compiled(project, DEFAULT_BOARD));
         let folder = self.folder(project);
@@ -295,9 +296,7 @@ impl<'a> Builder<'a> {
     fn tasks(&self, steps: &[Step<'_>]) -> Result<()> {
         for step in steps {
             let Step { project, programs, .. } = step;
-            let mut flags = vec![FRAMES.to_owned()];
-            flags.extend(errata::flags(step.board));
-            let mut command = self.toolchain.cargo(TASK_TARGET, &flags);
+            let mut command = self.toolchain.cargo(TASK_TARGET, &self.flags(project, step.board));
             command.args(["build", "--release", "--target", TASK_TARGET]);
             command.env(BUILD_DIR, self.compiled(project, step.board));
             if self.debug {
@@ -316,6 +315,12 @@ impl<'a> Builder<'a> {
             run(command.current_dir(&project.root), &folder, &format!("{} program{s}{of}", programs.len()))?;
         }
         Ok(())
+    }
+
+    /// Flags of all crates of a project for a board.
+    fn flags(&self, project: &Project, board: &str) -> Vec<String> {
+        let frames = [FRAMES.to_owned()];
+        frames.into_iter().chain(errata::flags(board)).chain(nameless(project, self.fusee)).collect()
     }
 
     /// Where the tasks' programs of a plan are, if they have been built.
@@ -393,12 +398,6 @@ const BUILD_DIR: &str = "CARGO_BUILD_BUILD_DIR";
 /// The argument by which cargo keeps what it compiles for a board beside what it compiles for others.
 fn of_board(board: &str) -> String {
     format!("--features=fusee-bsp/{board}")
-}
-
-/// Flags of all crates for the kernel's target.
-fn flags(board: &str) -> Vec<String> {
-    let frames = [FRAMES.to_owned()];
-    frames.into_iter().chain(errata::flags(board)).chain(nameless_registries()).collect()
 }
 
 /// Writes a file in one step: another program that reads it, or writes the same, never sees a part of it.
@@ -515,19 +514,6 @@ fn progress(line: &str) -> Option<&str> {
     let (verb, rest) = line.split_at_checked(12)?;
     let verb = verb.trim_start();
     (rest.starts_with(' ') && VERBS.contains(&verb)).then_some(verb)
-}
-
-/// Keeps the places of this machine where cargo has unpacked crates out of the kernel, which names the sources of its panics: kernels are alike
-/// whoever builds them.
-fn nameless_registries() -> Vec<String> {
-    let home = std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cargo"));
-    let Some(cargo) = std::env::var_os("CARGO_HOME").map(PathBuf::from).or(home) else { return Vec::new() };
-    let Ok(registries) = std::fs::read_dir(cargo.join("registry/src")) else { return Vec::new() };
-    let flags = registries.flatten().map(|registry| format!("--remap-path-prefix={}=", registry.path().display()));
-    // Flags are separated by spaces.
-    let mut flags: Vec<String> = flags.filter(|flag| !flag.contains(' ')).collect();
-    flags.sort();
-    flags
 }
 
 //--- Programs by package

@@ -27,6 +27,7 @@
 //! port       a serial port of this host
 //! hosted     programs of tasks for the host, where the simulator runs them
 //! build      kernel, firmware, tasks and manifest -> one bootable image
+//! remap      names of sources in programs
 //! project    the cargo workspace that a command is about
 //! turns      how long the turns of emulated CPUs may be
 //! errata     what the compiler has to keep away from
@@ -70,6 +71,7 @@ pub mod port;
 pub mod project;
 pub mod pulse;
 pub mod qemu;
+pub mod remap;
 pub mod report;
 pub mod run;
 pub mod screen;

@@ -1,6 +1,6 @@
 //! The published schema of manifests, for editors: made from the types into which the reader reads them.
 //!
-//! The sources of these types are parsed, not the types derived from: the tools of users would compile a derivation that they never use. Each struct
+//! The sources of these types are parsed, not the types derived from: the tools of users would compile a derivation without a use. Each struct
 //! and each enum of names becomes a definition. A key has the description of its row on the page of manifests, or else its doc comment.
 //!
 //! Not here: checks beyond types and names, such as references between tables (`tools/manifest/src/resolve.rs`).
@@ -96,7 +96,7 @@ fn rows(page: &str) -> Rows {
     rows
 }
 
-/// The value in a cell that has nothing but a value.
+/// The value in a cell with nothing but a value.
 fn default_in(cell: &str) -> Option<Value> {
     let text = cell.strip_prefix('`').and_then(|rest| rest.strip_suffix('`')).unwrap_or(cell);
     let table: toml::Table = format!("value = {text}").parse().ok()?;
@@ -129,7 +129,7 @@ fn plain(text: &str) -> String {
 struct Maker {
     types: BTreeMap<String, Item>,
     rows: Rows,
-    /// Definitions that are asked for and not made yet.
+    /// Definitions to be made.
     open: BTreeSet<String>,
     /// Keys without a description.
     nameless: Vec<String>,
@@ -170,7 +170,7 @@ impl Maker {
         }
     }
 
-    /// The definitions of types whose reader is written by hand.
+    /// The definitions of types with a reader written by hand.
     fn written(&mut self, name: &str) -> Option<Value> {
         match name {
             "Time" => Some(json!({ "type": "string", "pattern": "^[0-9_]*[0-9][0-9_]*\\s*(ns|us|ms|s)$" })),
@@ -235,7 +235,7 @@ impl Maker {
         Ok(table)
     }
 
-    /// Names that are text in the types, and of which there are few.
+    /// Names of few choices that are text in the types.
     fn restrict(&self, table: &str, key: &str, value: &mut Value) {
         let choices = match (table, key) {
             ("System", "board") => json!(Board::NAMES),
@@ -382,10 +382,10 @@ mod tests {
 
     use crate::structure::files;
 
-    /// Where the schema is, for its reader.
+    /// The address of the schema for its reader.
     const PLACE: &str = "http://fusee/manifest.json";
 
-    /// The schema, compiled by a validator that is not ours.
+    /// The schema, compiled by a foreign validator.
     struct Validator {
         schemas: boon::Schemas,
         index: boon::SchemaIndex,
@@ -443,7 +443,7 @@ mod tests {
         rows.elems.into_iter().map(row).collect()
     }
 
-    /// The rows in which the reader finds a key, a type or a name that it does not know.
+    /// The rows with a key, a type or a name unknown to the reader.
     #[test]
     fn the_mistakes_of_the_readers_own_tests_are_found() {
         let root = system::root().unwrap();
@@ -515,7 +515,7 @@ mod tests {
         found
     }
 
-    /// Names that the reader takes as text, and the next stage refuses.
+    /// Names of few choices: text for the reader, and refused by the next stage.
     const NARROWER: [&str; 3] = ["system.board", "system.policy", "clusters.*.policy"];
 
     #[test]

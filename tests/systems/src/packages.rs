@@ -1,4 +1,4 @@
-//! The crates that are published: each can be packaged, and depends on no crate that is not.
+//! The published crates: each can be packaged, and depends on published crates only.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -12,7 +12,7 @@ use serde_json::Value;
 /// The name of the check.
 pub const CHECK: &str = "published crates can be packaged";
 
-/// Files without which the package of the crate of tasks is of no use: the linker script, and the programs on its front page.
+/// Necessary files of the package of the crate of tasks: the linker script, and the programs on its front page.
 const OF_TASKS: [&str; 5] =
     ["task.ld", "examples/pulse.rs", "examples/lamp.rs", "examples/filter.rs", "examples/sensor.rs"];
 /// The crate of tasks.
@@ -32,7 +32,7 @@ pub fn check(fusee: &Project) -> Result<Vec<String>> {
     let mut problems: Vec<String> =
         packages.iter().filter(|one| is_public(one)).flat_map(|one| lacks(one, &public)).collect();
     let mut command = cargo();
-    // What is not committed yet is packaged, too.
+    // Changes without a commit are packaged, too.
     command.args(["package", "--quiet", "--no-verify", "--allow-dirty", "--offline"]);
     for name in &public {
         command.args(["--package", name]);
@@ -80,7 +80,7 @@ fn lacks(package: &Value, public: &BTreeSet<&str>) -> Vec<String> {
 
 /// Features without a row on the front page.
 fn undescribed(page: &str, features: &Value) -> Vec<String> {
-    let rows: Vec<&str> = page.lines().filter(|line| line.starts_with("//! | `")).collect();
+    let rows: Vec<&str> = page.lines().filter_map(|line| line.strip_prefix("//! | ")).collect();
     let has_row = |feature: &str| {
         rows.iter().any(|row| row.split(" | ").next().is_some_and(|cell| cell.contains(&format!("`{feature}`"))))
     };

@@ -45,7 +45,7 @@ pub fn check(fusee: &Project) -> Result<Vec<String>> {
         }
     }
     if problems.is_empty() {
-        // A kernel and its crates, which are not looked at.
+        // A kernel and its crates, without a further use.
         std::fs::remove_dir_all(place)?;
     }
     Ok(problems)
@@ -64,14 +64,14 @@ fn image(root: &Path, kept: &Path) -> Result<Vec<u8>> {
     std::fs::read(&path).context(path)
 }
 
-/// Copies all files that git knows, as they are now.
+/// Copies all files in the list of git, as they are now.
 fn clone(root: &Path, copy: &Path) -> Result<()> {
     let output = Command::new("git").args(["ls-files", "-z"]).current_dir(root).output().context("git")?;
     ensure!(output.status.success(), "git lists no files: {}", String::from_utf8_lossy(&output.stderr));
     let list = String::from_utf8(output.stdout)?;
     for file in list.split_terminator('\0') {
         let (from, to) = (root.join(file), copy.join(file));
-        // What was removed and not committed.
+        // A removed file without a commit is listed.
         if from.exists() {
             std::fs::create_dir_all(to.parent().context("a file in a folder")?)?;
             std::fs::copy(&from, &to).with_context(|| file.to_owned())?;

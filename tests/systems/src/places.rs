@@ -12,8 +12,8 @@ use crate::own_project::Ran;
 /// Name of the check.
 pub const CHECK: &str = "an image does not depend on the place of its sources";
 
-/// A small system, with a kernel, a task and a driver.
-const SYSTEM: &str = "docs/examples/first.toml";
+/// A small system: a kernel, three tasks and a driver.
+const SYSTEM: &str = "tests/target/a_console_that_dies_prints_again_what_comes_after.toml";
 
 /// Builds a system here and in a copy at another place, and compares the images. Returns the problems.
 ///

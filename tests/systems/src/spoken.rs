@@ -9,6 +9,7 @@ use anyhow::{Context, Result, anyhow, ensure};
 use fusee_host::build::KERNEL_OFFSET;
 use fusee_host::decode::Symbols;
 use fusee_host::port;
+use fusee_host::project::KEPT_DIR;
 use fusee_host::system::{self, Image, RunOptions, Workspace, lacks, profile_name};
 use fusee_host::turns::Turns;
 use fusee_manifest::{Manifest, Profile};
@@ -93,24 +94,12 @@ impl Line {
 
 /// The tool's words on a board that runs `image`; the bytes `first` come before its own.
 fn listened(workspace: &Workspace, manifest: &Path, board: &str, image: &Image, first: &[u8]) -> Result<Ran> {
-    listened_with(workspace, manifest, board, image, first, &[])
-}
-
-/// As [`listened`], with further options of the tool.
-fn listened_with(
-    workspace: &Workspace,
-    manifest: &Path,
-    board: &str,
-    image: &Image,
-    first: &[u8],
-    options: &[&str],
-) -> Result<Ran> {
     let Line { board: mut line, path, mut host } = Line::new()?;
     line.write_all(first)?;
     let (manifest, path) = (manifest.display().to_string(), path.display().to_string());
     let mut tool = as_tool()?;
-    tool.args(["--no-install", "run", "--manifest", &manifest, "--board", board, "--on", &path]).args(options);
-    tool.current_dir(&workspace.root).stdin(std::process::Stdio::null());
+    tool.args(["--no-install", "run", "--manifest", &manifest, "--board", board, "--on", &path]);
+    tool.current_dir(&workspace.root).env(KEPT_DIR, &workspace.project.kept_in).stdin(std::process::Stdio::null());
     let over = AtomicBool::new(false);
     let ended = std::thread::scope(|scope| {
         let listener = scope.spawn(|| {
@@ -212,12 +201,16 @@ pub fn check_mistakes(workspace: &Workspace) -> Result<Vec<String>> {
     // A board's longest path is measured, and stands in its file.
     let file = workspace.project.kept("spoken")?.join("virt.toml");
     std::fs::copy(workspace.root.join("bsp/boards/virt.toml"), &file)?;
-    let file = file.display().to_string();
-    let ran = listened_with(workspace, &manifest, "virt", &image, &[], &["--longest-path", &file])?;
-    look("no records of traps", &ran, 1, &["`--longest-path` needs the records of traps: `trace = \"full\"`"]);
+    let longest = || {
+        let mut tool = as_tool()?;
+        tool.arg("longest-path").arg(&file).current_dir(&workspace.root).env(KEPT_DIR, &workspace.project.kept_in);
+        Ran::of(&mut tool)
+    };
+    look("no records of traps", &longest()?, 1, &["the longest path needs the records of traps: `trace = \"full\"`"]);
     let (full, recorded) = made_with(workspace, "recorded", "500us", "trace = \"full\"\n")?;
-    let ran = listened_with(workspace, &full, "virt", &recorded, &[], &["--longest-path", &file])?;
-    look("the longest path", &ran, 0, &["spoken/virt.toml: the longest path is "]);
+    let ran = listened(workspace, &full, "virt", &recorded, &[])?;
+    look("a board with records of traps", &ran, 0, &["worker"]);
+    look("the longest path", &longest()?, 0, &["virt.toml: the longest path is "]);
 
     let (other, _) = made(workspace, "others", "600us")?;
     let ran = listened(workspace, &other, "virt", &image, &[])?;
@@ -236,7 +229,7 @@ pub fn check_mistakes(workspace: &Workspace) -> Result<Vec<String>> {
     let ran = listened(workspace, &manifest, "virt", &stuck, &[])?;
     look("a start that is stuck", &ran, 1, &["the start is stuck after step 1 of 8 (kernel: "]);
     if !std::fs::read_to_string(&file)?.contains("\nlongest_path = ") {
-        problems.push(format!("no longest path in {file}"));
+        problems.push(format!("no longest path in {}", file.display()));
     }
     Ok(problems)
 }

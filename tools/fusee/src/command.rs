@@ -107,6 +107,8 @@ enum Command {
     Top(passed::Passed),
     /// Says what each task was doing when the last run ended, where it was in its source, what it held and who waited for it.
     Dump(passed::Passed),
+    /// Writes the longest path of the kernel that the last run's trace has to the file of its board.
+    LongestPath(passed::Passed),
     /// Prints the script by which a shell completes the commands of `fusee` and their options.
     Completions(completions::CompletionsArguments),
     /// Builds the documentation of the crates for tasks, drivers and GPU kernels, and prints where it is.
@@ -210,6 +212,7 @@ fn dispatch(arguments: &Arguments) -> Result<bool> {
         Command::Trace(arguments) => trace::trace(arguments),
         Command::Top(passed) => passed::looks("top", passed, arguments),
         Command::Dump(passed) => passed::looks("dump", passed, arguments),
+        Command::LongestPath(passed) => passed::looks("longest-path", passed, arguments),
         Command::Completions(arguments) => completions::completions(arguments, Arguments::command()),
         Command::Doc(arguments) => doc::doc(arguments, install),
         Command::Gdb(passed) => passed::looks("gdb", passed, arguments),

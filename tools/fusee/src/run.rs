@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use clap::Args;
 use fusee_abi::trace::Level;
 use fusee_host::answers::By;
@@ -19,7 +19,7 @@ use fusee_host::port;
 use fusee_host::system::{self, Image, Run, Workspace};
 use fusee_host::turns::{self, Turns};
 use fusee_host::words;
-use fusee_host::{answers, kept, longest_path, observed, qemu, report, screen};
+use fusee_host::{answers, kept, observed, qemu, report, screen};
 use fusee_manifest::{Expectations, Manifest, Profile, Time};
 use fusee_views::latency::Latencies;
 use fusee_views::metrics::Metrics;
@@ -86,10 +86,6 @@ pub struct RunArguments {
     /// Listen at this serial port to a board that was started with this system (`cargo xtask flash`), in place of a run in QEMU. The manifest needs `speaks = true`.
     #[arg(long, value_name = "PORT", conflicts_with_all = ["limit", "quantum", "turns", "measure", "screenshot", "unmanaged", "qemu"])]
     on: Option<PathBuf>,
-    /// Write the longest path of the kernel that the board's trace has to this file of the board, unless a longer one stands there. The manifest needs
-    /// `trace = "full"`.
-    #[arg(long, value_name = "FILE", requires = "on")]
-    longest_path: Option<PathBuf>,
     /// Bits a second at that port.
     #[arg(long, value_name = "RATE", requires = "on", default_value_t = port::RATE)]
     baud: u32,
@@ -189,10 +185,6 @@ pub fn run(run: &RunArguments, install: bool) -> Result<bool> {
         let kernels = kernels::of(&image.manifest.system, &outcome.outcome)?;
         kernels::keep(&image.manifest, &workspace.project.root, &kernels)?.iter().for_each(|line| say(line));
     }
-    if let (Some(file), Ok(trace)) = (&run.longest_path, &outcome.trace) {
-        let (longest, trap) = longest_path::of(trace, &image.manifest.system).context("the trace has no trap")?;
-        say(&longest_path::keep(file, longest, &trap)?);
-    }
     if let Some(judge) = judge
         && !judge.judge(&left, run.json)?
     {
@@ -264,9 +256,6 @@ fn on_a_board(
     port: &Path,
 ) -> Result<(Image, Run)> {
     on::ensure_speaks(&manifest)?;
-    if run.longest_path.is_some() {
-        longest_path::ensure_recorded(&manifest)?;
-    }
     let first = workspace.image_of_manifest(manifest.clone(), Profile::Par, false)?;
     let second = workspace.image_of(manifest, first.programs.clone(), Profile::Det, false);
     let mut images: Vec<Image> = [first].into_iter().chain(second.ok()).collect();

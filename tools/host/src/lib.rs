@@ -61,7 +61,6 @@ pub mod judge;
 pub mod kept;
 pub mod kernels;
 pub mod line;
-pub mod longest_path;
 pub mod look;
 pub mod meter;
 pub mod observed;

@@ -7,7 +7,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 use fusee_host::report;
 use fusee_tool::command::Everywhere;
 
-use crate::{dump, export, gdb, suggest, top};
+use crate::{dump, export, gdb, longest_path, suggest, top};
 
 /// Look into systems that run.
 #[derive(Parser)]
@@ -27,6 +27,8 @@ enum Command {
     Dump(dump::DumpArguments),
     /// Runs a system under gdb, paused at first, with the symbols of the kernel and of each task.
     Gdb(gdb::GdbArguments),
+    /// Writes the longest path of the kernel that the last run's trace has to the file of its board.
+    LongestPath(longest_path::LongestPathArguments),
     /// Prints lines for the manifest of the last run, as `analyze --suggest` was asked to.
     #[command(hide = true)]
     Suggest(suggest::SuggestArguments),
@@ -49,6 +51,7 @@ fn dispatch(arguments: &Arguments) -> Result<bool> {
         Command::Top(arguments) => top::top(arguments, install),
         Command::Dump(arguments) => dump::dump(arguments),
         Command::Gdb(arguments) => gdb::gdb(arguments, install),
+        Command::LongestPath(arguments) => longest_path::longest_path(arguments),
         Command::Suggest(arguments) => suggest::suggest(arguments),
         Command::Export(arguments) => export::export(arguments),
     }

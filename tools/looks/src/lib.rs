@@ -6,6 +6,7 @@
 //! top        `cargo xtask top`: the present state of each task
 //! dump       `cargo xtask dump`
 //! gdb        `cargo xtask gdb`
+//! longest_path   `cargo xtask longest-path`: a board's longest path, into its file
 //! suggest    `analyze --suggest`: lines that a manifest lacks, by the last run
 //! ```
 //!
@@ -20,5 +21,6 @@ pub mod command;
 pub mod dump;
 pub mod export;
 pub mod gdb;
+pub mod longest_path;
 pub mod suggest;
 pub mod top;

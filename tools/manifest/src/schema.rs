@@ -163,10 +163,15 @@ impl OwnBoard {
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct OwnDevice {
+    /// The kind that its driver knows.
     pub kind: Spanned<DeviceKind>,
+    /// The physical address at which its registers begin.
     pub at: Spanned<u64>,
+    /// The length of its registers.
     pub bytes: Spanned<Bytes>,
+    /// The number of its interrupt.
     pub line: Option<Spanned<u32>>,
+    /// The number by which the SMMU knows it.
     pub stream: Option<Spanned<u32>>,
     /// Whether a device of the kind `other` reads and writes memory.
     pub masters_memory: Option<Spanned<bool>>,

@@ -3,32 +3,50 @@
 //! A longer path than the longest that was seen may come. So the number is as good as the system that was run: one in which many tasks call, wait and end
 //! at once.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
+use clap::Args;
 use fusee_abi::trace::{Event, Level, Record};
+use fusee_host::project::Project;
+use fusee_host::{system, words};
 use fusee_manifest::trace::{Trace, trap_name};
 use fusee_manifest::{Board, Manifest, Resolved};
 
 /// The key in the file.
 const KEY: &str = "longest_path";
 
+/// Arguments of `cargo xtask longest-path`.
+#[derive(Args)]
+pub struct LongestPathArguments {
+    /// The file of the board that the last run was on. A longer path that stands there stays.
+    file: PathBuf,
+}
+
+/// Writes the longest path that the trace of the last run has to the file of its board.
+pub fn longest_path(arguments: &LongestPathArguments) -> Result<bool> {
+    let (trace, manifest) = system::Last::of(&Project::here()?)?.trace()?;
+    ensure_recorded(&manifest)?;
+    let (file, board) = (&arguments.file, &manifest.system.board.name);
+    let is_its = file.file_stem().is_some_and(|stem| stem == board.as_str());
+    ensure!(is_its, "the last run was on the board `{board}`, and {} is the file of another", file.display());
+    let (longest, trap) = of(&trace, &manifest.system).context("the trace has no trap")?;
+    words::say(&keep(file, longest, &trap)?);
+    Ok(true)
+}
+
 /// Whether the kernel of this system records its traps.
-///
-/// # Errors
-/// It does not.
-pub fn ensure_recorded(manifest: &Manifest) -> Result<()> {
+fn ensure_recorded(manifest: &Manifest) -> Result<()> {
     let file = manifest.file.display();
     ensure!(
         manifest.system.trace == Level::Full,
-        "{file}: `--longest-path` needs the records of traps: `trace = \"full\"` under `[system]`"
+        "{file}: the longest path needs the records of traps: `trace = \"full\"` under `[system]`"
     );
     Ok(())
 }
 
 /// Nanoseconds of the longest trap, without its wait for the kernel's lock, and the name of the trap. `None` without a trap.
-#[must_use]
-pub fn of(trace: &Trace, system: &Resolved) -> Option<(u64, String)> {
+fn of(trace: &Trace, system: &Resolved) -> Option<(u64, String)> {
     let own = |record: &Record| u64::from(record.value.saturating_sub(record.object));
     let traps = trace.records.iter().filter(|record| record.event == Event::Trap as u8);
     let longest = traps.max_by_key(|record| own(record))?;
@@ -36,10 +54,7 @@ pub fn of(trace: &Trace, system: &Resolved) -> Option<(u64, String)> {
 }
 
 /// Writes the number into the file of a board, unless a longer path stands there. Returns what was done, in words.
-///
-/// # Errors
-/// The file cannot be read or written, or is no file of a board.
-pub fn keep(file: &Path, nanoseconds: u64, trap: &str) -> Result<String> {
+fn keep(file: &Path, nanoseconds: u64, trap: &str) -> Result<String> {
     let name = file.display();
     let text = std::fs::read_to_string(file).with_context(|| name.to_string())?;
     let board: Board = toml::from_str(&text).with_context(|| format!("{name} is no file of a board"))?;
@@ -49,7 +64,7 @@ pub fn keep(file: &Path, nanoseconds: u64, trap: &str) -> Result<String> {
     let changed = with_key(&text, nanoseconds);
     let board: Board = toml::from_str(&changed).with_context(|| format!("{name}, changed"))?;
     ensure!(board.longest_path == Some(nanoseconds), "`{KEY}` cannot be written to {name}");
-    crate::system::write(file, changed.as_bytes())?;
+    system::write(file, changed.as_bytes())?;
     Ok(format!("{name}: the longest path is {nanoseconds} ns, of {trap}"))
 }
 

@@ -40,6 +40,12 @@ mod pulse;
 #[path = "../../../docs/examples/lamp.rs"]
 mod lamp;
 
+/// And that of `docs/gpu-five-minutes.md`.
+#[cfg(test)]
+#[allow(dead_code)]
+#[path = "../../../docs/examples/edges.rs"]
+mod edges;
+
 /// Pages that are not in the book's folder.
 const OUTSIDE: [&str; 5] = ["README.md", "CHANGES.md", "CONTRIBUTING.md", "SECURITY.md", "userland/demo/README.md"];
 /// Where claims are written as data.

@@ -18,7 +18,7 @@ use fusee_host::project::{KEPT_DIR, Project};
 use crate::command::as_tool;
 
 /// Pages whose commands are run.
-const PAGES: [&str; 17] = [
+const PAGES: [&str; 18] = [
     "docs/accelerator.md",
     "docs/buses.md",
     "docs/car.md",
@@ -28,6 +28,7 @@ const PAGES: [&str; 17] = [
     "docs/first-power-on.md",
     "docs/first-task.md",
     "docs/five-minutes.md",
+    "docs/gpu-five-minutes.md",
     "docs/lives.md",
     "docs/manifest.md",
     "docs/files.md",

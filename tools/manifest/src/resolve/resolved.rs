@@ -326,11 +326,15 @@ impl Resolved {
                     device.filter(|device| device.masters_memory() && device.stream.is_none()).map(|_| name.as_str())
                 }
                 None => {
-                    let is_device = self.mappings.iter().any(|mapping| {
-                        mapping.task == handle.task
-                            && mapping.physical == self.regions[region].1.physical
-                            && mapping.flags & image::mapping::DEVICE != 0
-                    });
+                    let physical = self.regions[region].1.physical;
+                    // The page by which an engine is kicked does nothing else.
+                    let is_kick = self.board.kick.as_ref().is_some_and(|kick| kick.page == physical);
+                    let is_device = !is_kick
+                        && self.mappings.iter().any(|mapping| {
+                            mapping.task == handle.task
+                                && mapping.physical == physical
+                                && mapping.flags & image::mapping::DEVICE != 0
+                        });
                     let knows = |entry: &&Entry| entry.kind == image::kind::REGION && entry.physical != 0;
                     let has_address = task.environment.iter().any(|entry| knows(&entry));
                     (is_device && has_address).then(|| self.regions[region].0.as_str())

@@ -144,6 +144,11 @@ fn a_device_given_by_its_address_counts_if_its_task_knows_where_memory_lies() {
     let plain = "[regions.entropy]\ndevice = true\nphysical = 0x0a00_1000\nbytes = \"4KiB\"\n";
     let text = SYSTEM.replace("memory = \"region", "own = \"region entropy: read write\", memory = \"region") + plain;
     assert_eq!(read(&text).system.reaching_all_memory(), [("block", "block0"), ("block", "entropy")]);
+    // A driver of a GPU knows where all buffers lie, and its device can only be kicked.
+    let gpu = "[system]\nname = \"gpu\"\nboard = \"virt\"\ncpus = 1\n[devices.gpu]\n[tasks.client]\nscript = [\"acquire ee\", \"release ee\"]\n\
+               class = \"background\"\nhandles = { ee = \"engine ee: acquire\", buffer = \"region buffer: read write\" }\n\
+               [regions]\nbuffer = { bytes = \"8KiB\" }\n";
+    assert!(read(gpu).system.reaching_all_memory().is_empty());
     let blind = text.replace("read write physical", "read write");
     assert_eq!(read(&blind).system.reaching_all_memory(), [("block", "block0")]);
 }

@@ -48,7 +48,7 @@ impl Loan for Lease<'_> {
     }
 }
 
-/// The places for regions that clients lend, at most one for each of `CLIENTS`: "loan.<client>", or "loan" where one of many clients has none of its own.
+/// The places for regions that clients lend, at most one for each of `CLIENTS`: `loan.CLIENT`, or `loan` where one of many clients has none of its own.
 #[derive(Debug)]
 pub struct Loans<const CLIENTS: usize>([Option<Place>; CLIENTS]);
 

@@ -17,7 +17,7 @@
 //! [`format::Suspended`].
 //!
 //! - [`format`](mod@format): the text.
-//! - [`check`](mod@check): the checker; in [`one_cpu`], [`several_cpus`] and [`waiting`] the inequalities.
+//! - [`check`](mod@check): the checker; in `one_cpu`, `several_cpus` and `waiting` the inequalities.
 //! - [`refusal`]: the place and the numbers of a claim that does not hold.
 #![forbid(unsafe_code)]
 

@@ -56,8 +56,9 @@ const COMMANDS: [&[&str]; 27] = [
     &["hostile", "--systems", "1"],
     &["contention", "--compute", "0", "--cpus", "1"],
 ];
-/// Commands that take minutes, or need a person or a card: they print by `words`, which a lint of their crates checks.
-const OTHERS: [&str; 9] = ["bench", "coverage", "doc", "flash", "fuzz", "gdb", "help", "profile", "worst"];
+/// Commands that take minutes, or need a person, a card or a board's file: they print by `words`, which a lint of their crates checks.
+const OTHERS: [&str; 10] =
+    ["bench", "coverage", "doc", "flash", "fuzz", "gdb", "help", "longest-path", "profile", "worst"];
 
 /// Tries them all.
 ///

@@ -92,6 +92,11 @@ impl Line {
     }
 }
 
+/// The folder in which the tool keeps what it heard, apart from what the emulated board leaves.
+fn listener(workspace: &Workspace) -> PathBuf {
+    workspace.project.kept_in.join("listener")
+}
+
 /// The tool's words on a board that runs `image`; the bytes `first` come before its own.
 fn listened(workspace: &Workspace, manifest: &Path, board: &str, image: &Image, first: &[u8]) -> Result<Ran> {
     let Line { board: mut line, path, mut host } = Line::new()?;
@@ -99,7 +104,7 @@ fn listened(workspace: &Workspace, manifest: &Path, board: &str, image: &Image, 
     let (manifest, path) = (manifest.display().to_string(), path.display().to_string());
     let mut tool = as_tool()?;
     tool.args(["--no-install", "run", "--manifest", &manifest, "--board", board, "--on", &path]);
-    tool.current_dir(&workspace.root).env(KEPT_DIR, &workspace.project.kept_in).stdin(std::process::Stdio::null());
+    tool.current_dir(&workspace.root).env(KEPT_DIR, listener(workspace)).stdin(std::process::Stdio::null());
     let over = AtomicBool::new(false);
     let ended = std::thread::scope(|scope| {
         let listener = scope.spawn(|| {
@@ -203,7 +208,7 @@ pub fn check_mistakes(workspace: &Workspace) -> Result<Vec<String>> {
     std::fs::copy(workspace.root.join("bsp/boards/virt.toml"), &file)?;
     let longest = || {
         let mut tool = as_tool()?;
-        tool.arg("longest-path").arg(&file).current_dir(&workspace.root).env(KEPT_DIR, &workspace.project.kept_in);
+        tool.arg("longest-path").arg(&file).current_dir(&workspace.root).env(KEPT_DIR, listener(workspace));
         Ran::of(&mut tool)
     };
     look("no records of traps", &longest()?, 1, &["the longest path needs the records of traps: `trace = \"full\"`"]);

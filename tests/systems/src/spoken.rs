@@ -203,19 +203,21 @@ pub fn check_mistakes(workspace: &Workspace) -> Result<Vec<String>> {
     let ran = listened(workspace, &manifest, "virt-gicv2", &image, &[])?;
     look("another board", &ran, 1, &["the kernel there is for the board `virt`, and this system is for `virt-gicv2`"]);
 
-    // A board's longest path is measured, and stands in its file.
+    // The longest path of a run stands in the file of its board.
     let file = workspace.project.kept("spoken")?.join("virt.toml");
     std::fs::copy(workspace.root.join("bsp/boards/virt.toml"), &file)?;
-    let longest = || {
+    let own = |arguments: &[&Path]| {
         let mut tool = as_tool()?;
-        tool.arg("longest-path").arg(&file).current_dir(&workspace.root).env(KEPT_DIR, listener(workspace));
+        tool.args(arguments).current_dir(&workspace.root).env(KEPT_DIR, listener(workspace));
         Ran::of(&mut tool)
     };
-    look("no records of traps", &longest()?, 1, &["the longest path needs the records of traps: `trace = \"full\"`"]);
-    let (full, recorded) = made_with(workspace, "recorded", "500us", "trace = \"full\"\n")?;
-    let ran = listened(workspace, &full, "virt", &recorded, &[])?;
-    look("a board with records of traps", &ran, 0, &["worker"]);
-    look("the longest path", &longest()?, 0, &["virt.toml: the longest path is "]);
+    let [run, longest] = ["run", "longest-path"].map(Path::new);
+    own(&[run, &manifest])?;
+    let words = ["the longest path needs the records of traps: `trace = \"full\"`"];
+    look("no records of traps", &own(&[longest, &file])?, 1, &words);
+    let (full, _) = made_with(workspace, "recorded", "500us", "trace = \"full\"\n")?;
+    own(&[run, &full])?;
+    look("the longest path", &own(&[longest, &file])?, 0, &["virt.toml: the longest path is "]);
 
     let (other, _) = made(workspace, "others", "600us")?;
     let ran = listened(workspace, &other, "virt", &image, &[])?;

@@ -92,7 +92,7 @@ impl Line {
     }
 }
 
-/// The folder in which the tool keeps what it heard, apart from what the emulated board leaves.
+/// The folder of the records of a listener, apart from those of the emulated board.
 fn listener(workspace: &Workspace) -> PathBuf {
     workspace.project.kept_in.join("listener")
 }

@@ -32,7 +32,7 @@ fn main() {
                 break (completion.written as usize).min(BYTES);
             }
         };
-        // Of 256 values 252 are as many for each number of the die.
+        // Each number of the die has 42 of the 252 values below this.
         let fair = device.data()[..written].iter().filter(|byte| **byte < 252);
         for (roll, byte) in rolls[count..].iter_mut().zip(fair) {
             *roll = byte % 6 + 1;

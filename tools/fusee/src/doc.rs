@@ -37,7 +37,7 @@ pub fn doc(arguments: &DocArguments, install: bool) -> Result<bool> {
     let toolchain = Toolchain::find(&fusee.root, install)?;
     let mut command = toolchain.cargo(TASK_TARGET, &[]);
     command.arg("doc").args(ARGUMENTS).args(arguments.open.then_some("--open"));
-    // Of the toolchain's own, as programs are: one folder is of one compiler.
+    // The folder is the toolchain's own, as those of programs are: each folder is of one compiler.
     let target = fusee.target.join("fusee-doc").join(toolchain.name);
     command.arg("--target-dir").arg(&target).current_dir(&fusee.root);
     let status = command.status().context("cargo does not start")?;

@@ -51,7 +51,7 @@ impl Place {
 
     fn run(&self, program: &str, folder: &Path, words: &[&str]) -> Output {
         let mut command = Command::new(program);
-        // What cargo fetches stays here, and no setting of the calling cargo comes in.
+        // Packages that cargo fetches stay here, and no setting of the calling cargo comes in.
         command.env("CARGO_HOME", self.0.join("home")).env_remove("CARGO_TARGET_DIR").args(words).current_dir(folder);
         command.output().unwrap()
     }

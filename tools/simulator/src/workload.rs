@@ -131,8 +131,8 @@ impl TaskSet {
         let mut text = String::new();
         let _ = write!(
             text,
-            "[system]\nname = {}\nboard = \"virt\"\ncpus = {cpus}\nstart = \"{}\"\npolicy = \"{}\"\nadmission = \"warn\"\n",
-            quoted(&self.name),
+            "[system]\nname = \"{}\"\nboard = \"virt\"\ncpus = {cpus}\nstart = \"{}\"\npolicy = \"{}\"\nadmission = \"warn\"\n",
+            legal(&self.name),
             span(start),
             platform.policy.name()
         );
@@ -145,8 +145,8 @@ impl TaskSet {
             let burn = if budget == task.execution { task.execution - 1 } else { task.execution };
             let _ = write!(
                 text,
-                "\n[tasks.{}]\nscript = [\"burn {}\"]\nperiod = \"{}\"\ndeadline = \"{}\"\nbudget = \"{}\"\nwcet = \"{}\"\npriority = {}\nbacklog = {BACKLOG}\n",
-                quoted(&task.name),
+                "\n[tasks.\"{}\"]\nscript = [\"burn {}\"]\nperiod = \"{}\"\ndeadline = \"{}\"\nbudget = \"{}\"\nwcet = \"{}\"\npriority = {}\nbacklog = {BACKLOG}\n",
+                legal(&task.name),
                 span(burn),
                 span(task.period),
                 span(task.deadline),
@@ -157,21 +157,6 @@ impl TaskSet {
         }
         text
     }
-}
-
-/// A string of TOML.
-fn quoted(text: &str) -> String {
-    let mut out = String::from("\"");
-    for character in text.chars() {
-        match character {
-            '"' | '\\' => out.extend(['\\', character]),
-            _ if character.is_control() => {
-                let _ = write!(out, "\\u{:04x}", character as u32);
-            }
-            _ => out.push(character),
-        }
-    }
-    out + "\""
 }
 
 /// A time in the largest unit that divides it.
@@ -457,14 +442,16 @@ pub fn cpus(utilisation: u64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// A name that a task may have: `name`, cut to the longest there may be.
+/// A name that a task may have: `name`, with `-` for all that no name has, cut to the longest there may be.
 #[must_use]
 pub fn task_name(name: &str) -> String {
-    let mut end = name.len().min(NAME);
-    while !name.is_char_boundary(end) {
-        end -= 1;
-    }
-    name[..end].to_owned()
+    legal(name).chars().take(NAME).collect()
+}
+
+/// A name of a manifest: `name`, with `-` for all that no name has.
+fn legal(name: &str) -> String {
+    let is_legal = |character: char| character.is_ascii_alphanumeric() || ['-', '_'].contains(&character);
+    if name.is_empty() { "-".into() } else { name.replace(|character| !is_legal(character), "-") }
 }
 
 #[cfg(test)]
@@ -475,6 +462,20 @@ mod tests {
 
     fn generate(words: &str, seed: u64) -> TaskSet {
         Generator::parse(words).unwrap().generate(&mut Source::new(seed, 0)).unwrap()
+    }
+
+    #[test]
+    fn sets_with_any_names_are_systems() {
+        let platform = Platform { clusters: vec![2, 1], ..Platform::default() };
+        let mut set = generate("uunifast,n=3,u=1.5", 1);
+        for (name, task) in
+            [("random:uunifast,n=3, seed 1", "brake \"left\"\n"), ("sets/a b.json", "\u{e9}"), ("", ".")]
+        {
+            name.clone_into(&mut set.name);
+            set.tasks[0].name = task_name(task);
+            let system = set.system(&platform).unwrap_or_else(|errors| panic!("{name:?}: {errors}"));
+            assert_eq!(system.system.tasks.len(), 3);
+        }
     }
 
     proptest! {
@@ -557,8 +558,9 @@ mod tests {
     }
 
     #[test]
-    fn names_may_hold_any_character() {
-        assert_eq!(quoted("a\"\\\n\u{e9}"), "\"a\\\"\\\\\\u000a\u{e9}\"");
-        assert_eq!(task_name("a long name\u{e9}\u{e9}\u{e9}"), "a long name\u{e9}\u{e9}");
+    fn names_of_tasks_have_the_characters_and_the_length_of_names() {
+        assert_eq!(task_name("a long name\u{e9}"), "a-long-name-");
+        assert_eq!(task_name("").len(), 1);
+        assert_eq!(task_name(&"n".repeat(99)).len(), NAME);
     }
 }

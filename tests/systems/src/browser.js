@@ -12,6 +12,12 @@ function pageProblems(name, page) {
     const words = outside ? `: ${outside.localName} ${outside.textContent.trim().slice(0, 40)}` : "";
     found.push(`${name} is ${root.scrollWidth} pixels wide${words}`);
   }
+  // In the book a table is shown as a whole; on a code hosting site it is a box that scrolls.
+  for (const box of page.querySelectorAll(".table-wrapper")) {
+    if (box.scrollWidth > box.clientWidth) {
+      found.push(`${name}: a table is cut off: ${box.textContent.trim().slice(0, 40)}`);
+    }
+  }
   for (const image of page.images) {
     const source = image.getAttribute("src");
     const { left, right } = image.getBoundingClientRect();

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! <!-- support table -->          then the table that `docs/support.toml` gives
+//! <!-- command table -->          then its table of commands that no check runs as they stand
 //! <!-- file: PATH -->             then a block that is this whole file
 //! <!-- excerpt of: PATH -->       then a block that is a part of it
 //! <!-- output of: COMMAND -->     then a block: `$ COMMAND`, and all it prints
@@ -27,6 +28,7 @@ use fusee_tool::command::Arguments;
 use crate::boards;
 use crate::command::Options;
 use crate::markdown::Page;
+use crate::proofs;
 
 /// The example of `docs/first-task.md` compiles.
 #[cfg(test)]
@@ -49,7 +51,7 @@ mod edges;
 /// Pages that are not in the book's folder.
 const OUTSIDE: [&str; 5] = ["README.md", "CHANGES.md", "CONTRIBUTING.md", "SECURITY.md", "userland/demo/README.md"];
 /// Where claims are written as data.
-const SUPPORT: &str = "docs/support.toml";
+const SUPPORT: &str = proofs::FILE;
 /// The page that shows them.
 const SUPPORT_PAGE: &str = "docs/support.md";
 /// The book's table of contents, as mdBook reads it.
@@ -67,10 +69,13 @@ const JOURNEYS: &str = "\n## Five journeys\n";
 pub fn check(root: &Path) -> Result<()> {
     let features = features(&read(root, SUPPORT)?)?;
     let mut problems = claims(root, &features);
+    let evidence = features.iter().flat_map(|feature| &feature.shown_by);
+    problems.extend(proofs::problems(root, evidence.map(String::as_str).filter(|one| one.starts_with("cargo ")))?);
     let page = read(root, SUPPORT_PAGE)?;
-    let table = table(&features);
-    if !page.split_once(TABLE).is_some_and(|(_, rest)| rest.trim_start().starts_with(&table)) {
-        problems.push(format!("{SUPPORT_PAGE}: its table is not what {SUPPORT} gives:\n{table}"));
+    for (mark, table) in [(TABLE, table(&features)), (proofs::TABLE, proofs::table(root)?)] {
+        if !page.split_once(mark).is_some_and(|(_, rest)| rest.trim_start().starts_with(&table)) {
+            problems.push(format!("{SUPPORT_PAGE}: its table is not what {SUPPORT} gives:\n{table}"));
+        }
     }
     let results = boards::table(root)?;
     if !read(root, boards::PAGE)?

@@ -29,6 +29,7 @@
 //! stream         the trace that a task sends
 //! turns          turns of emulated CPUs
 //! docs, readme   pages: links, commands, and their output
+//! proofs         commands that are evidence of what works
 //! browser        pages in a browser
 //! markdown       pages, parsed
 //! resolution     features of all crates
@@ -84,6 +85,7 @@ pub mod own_project;
 pub mod own_skeletons;
 pub mod packages;
 pub mod places;
+pub mod proofs;
 pub mod readme;
 pub mod refusal;
 pub mod resolution;

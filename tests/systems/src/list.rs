@@ -19,8 +19,8 @@ use crate::target::run_case;
 use crate::{
     arrows, boards, boot, browser, car, cards, combinations, configurations, conformance, demo, docs, dump, endings,
     errata, gdb, hosted, hosts, house, isolation, kernels, messages, outputs, own_kernels, own_programs, own_project,
-    own_skeletons, packages, places, readme, refusal, resolution, runs, schemas, spoken, stream, structure, target,
-    times, turns, vision,
+    own_skeletons, packages, places, proofs, readme, refusal, resolution, runs, schemas, spoken, stream, structure,
+    target, times, turns, vision,
 };
 
 /// The choice of the checks that are listed.
@@ -79,6 +79,8 @@ pub fn all(context: &Arc<Context>, choice: &Choice) -> Result<Vec<Case>> {
     let lost = lost(&listed, times::recorded(context.root())?.into_keys(), hosts::are_built());
     if all_are_listed {
         cases.push(Case::of(NONE_LOST, Kind::Page, move || Ok(lost)));
+        let root = context.root().clone();
+        cases.push(Case::of(proofs::LISTED, Kind::Page, move || proofs::unlisted(&root, &listed)));
     }
     Ok(tidied(cases))
 }
@@ -623,6 +625,12 @@ fn pages(context: &Arc<Context>, choice: &Choice, cases: &mut Vec<Case>) -> Resu
             Ok(Found::with_words(format!("{count} commands"), problems))
         }));
     }
+    let name = format!("page::{}", proofs::CHECK);
+    let workspace = context.workspace(&name);
+    cases.push(Case::new(name, Kind::Page, move || {
+        let (count, problems) = proofs::check(&workspace)?;
+        Ok(Found::with_words(format!("{count} commands"), problems))
+    }));
     Ok(())
 }
 

@@ -1,4 +1,4 @@
-//! The published crates: each can be packaged, and depends on published crates only.
+//! The published crates: each can be packaged and compiled from its package, and depends on published crates only.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -18,7 +18,7 @@ const OF_TASKS: [&str; 5] =
 /// The crate of tasks.
 const TASKS: &str = "fusee";
 
-/// Packages all crates that are published, without compiling them; and compares the page of the crate of tasks with its features.
+/// Packages all crates that are published, and compiles each from its package; compares the page of the crate of tasks with its features.
 ///
 /// # Errors
 /// Cargo does not start, or cannot read the workspace.
@@ -31,14 +31,20 @@ pub fn check(fusee: &Project) -> Result<Vec<String>> {
     ensure!(public.contains(TASKS), "the crate `{TASKS}` is not published");
     let mut problems: Vec<String> =
         packages.iter().filter(|one| is_public(one)).flat_map(|one| lacks(one, &public)).collect();
+    // The crates that the packages need, where no other check has fetched them yet.
+    output(cargo().args(["fetch", "--locked", "--quiet"]), &fusee.root)?;
     let mut command = cargo();
     // Changes without a commit are packaged, too.
-    command.args(["package", "--quiet", "--no-verify", "--allow-dirty", "--offline"]);
+    command.args(["package", "--quiet", "--allow-dirty", "--offline"]);
+    // Compiled from what is packed, and from the packed crates of ours alone; nobody reads the result.
+    command.env("CARGO_PROFILE_DEV_DEBUG", "0");
     for name in &public {
         command.args(["--package", name]);
     }
-    command.arg("--target-dir").arg(fusee.target.join("packages"));
+    let folder = fusee.target.join("packages");
+    command.arg("--target-dir").arg(&folder);
     let packaged = meter::output(command.current_dir(&fusee.root)).context("cargo does not start")?;
+    std::fs::remove_dir_all(&folder).with_context(|| folder.display().to_string())?;
     if !packaged.status.success() {
         problems.push(format!("`cargo package` fails: {}", String::from_utf8_lossy(&packaged.stderr)));
     }

@@ -460,16 +460,6 @@ mod tests {
 
     use super::*;
 
-    /// Both a key of a job that is released early, and that of its release before this has come, have other nodes be later than their bounds.
-    #[test]
-    fn jobs_that_begin_early_with_a_key_are_found_in_random_systems_of_graphs() {
-        for planted in Planted::OF_GRAPHS {
-            let found = search_graphs(planted, Draws::new(3, 2_400));
-            println!("{planted:?}: system {found:?}");
-            assert!(found.is_some(), "{planted:?}");
-        }
-    }
-
     #[test]
     fn no_task_under_any_policy_is_later_than_its_bound_and_many_are_hard_that_density_does_not_prove() {
         let hard = Tally::default();
@@ -598,14 +588,9 @@ mod tests {
     fn suspension_as_jitter_proves_more_tasks_and_none_fewer() {
         for (family, more) in [(Family::Sleeping, 50), (Family::Waiting, 0), (Family::Within, 0), (Family::Calls, 0)] {
             let proved = Proved::default();
-            let counted = |manifest: &Manifest| {
-                proved.count(manifest);
-                claims(manifest)
-            };
-            let report = blocking::blocking(family, Draws::new(9, 200), &counted);
+            (0..200).for_each(|system| proved.count(&blocking::drawn(family, 9, system).expect("a system")));
             println!("{family:?}: {proved:?}");
             let number = |sum: &AtomicU64| sum.load(Ordering::Relaxed);
-            assert!(report.violations.is_empty() && report.failures.is_empty(), "{report}");
             assert_eq!(number(&proved.fewer), 0);
             assert!(number(&proved.with) >= number(&proved.without) + more, "{family:?}: {proved:?}");
         }

@@ -134,6 +134,30 @@ pub fn blocking(family: Family, draws: Draws, claims: Claims<'_>) -> BlockingRep
     report
 }
 
+/// A system of `family`, not simulated.
+///
+/// # Errors
+/// It is not a system; the words name the mistakes and have its text.
+pub fn drawn(family: Family, seed: u64, number: u64) -> Result<Manifest, String> {
+    parse(&draw(family, seed, number).0)
+}
+
+/// The text of a system, and its longest period.
+fn draw(family: Family, seed: u64, number: u64) -> (String, u64) {
+    match family {
+        Family::Within | Family::Across | Family::Waiting | Family::Shared | Family::Spatial | Family::Keyed => {
+            systems::draw(family, seed, number)
+        }
+        Family::Calls | Family::CallsAcross | Family::Served => calls::draw(family, seed, number),
+        Family::Devices => devices::draw(seed, number),
+        Family::Sleeping => sleeping::draw(seed, number),
+    }
+}
+
+fn parse(text: &str) -> Result<Manifest, String> {
+    Manifest::parse(Path::new("random.toml"), text).map_err(|error| format!("{error}\n{text}"))
+}
+
 // --- Observations
 
 /// One task with jobs.
@@ -352,16 +376,9 @@ pub(crate) fn observe(manifest: &Manifest, options: &Options, limit: u64) -> Res
 
 impl BlockingReport {
     fn check(&mut self, family: Family, seed: u64, number: u64, claims: Claims<'_>) -> Result<(), String> {
-        let (text, longest) = match family {
-            Family::Within | Family::Across | Family::Waiting | Family::Shared | Family::Spatial | Family::Keyed => {
-                systems::draw(family, seed, number)
-            }
-            Family::Calls | Family::CallsAcross | Family::Served => calls::draw(family, seed, number),
-            Family::Devices => devices::draw(seed, number),
-            Family::Sleeping => sleeping::draw(seed, number),
-        };
+        let (text, longest) = draw(family, seed, number);
         let fail = |why: String| format!("{why}\n{text}");
-        let manifest = Manifest::parse(Path::new("random.toml"), &text).map_err(|error| fail(error.to_string()))?;
+        let manifest = parse(&text)?;
         let mut metrics = Metrics::new(&manifest.system);
         let mut watch = Watch::new(&manifest.system);
         let programs = match family {

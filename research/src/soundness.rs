@@ -635,9 +635,10 @@ mod tests {
     /// Making room on SMs delays the holder of the lock by a restore and a save.
     #[test]
     fn bounds_on_sms_hold_and_without_the_restore_they_are_found_out() {
-        let report = blocking::blocking(Family::Spatial, Draws::new(7, 150), &claims);
+        // The campaign draws more of them.
+        let report = blocking::blocking(Family::Spatial, Draws::new(7, 30), &claims);
         let is_good = report.violations.is_empty() && report.failures.is_empty();
-        assert!(is_good && report.blocked[0] > 500, "{report}");
+        assert!(is_good && report.blocked[0] > 100, "{report}");
         let by = |part: u64| move |manifest: &Manifest| claims(&without(manifest, part));
         assert!(
             !blocking::blocking(Family::Spatial, Draws::new(7, 150).until_wrong(), &by(SAVE)).violations.is_empty()
@@ -647,9 +648,9 @@ mod tests {
     /// A client on the SMs with a later key makes room for it within a restore and a save.
     #[test]
     fn bounds_where_the_device_decides_hold_and_without_the_restore_they_are_found_out() {
-        let report = blocking::blocking(Family::Keyed, Draws::new(7, 150), &claims);
+        let report = blocking::blocking(Family::Keyed, Draws::new(7, 30), &claims);
         let is_good = report.violations.is_empty() && report.failures.is_empty();
-        assert!(is_good && report.jobs > 1_000, "{report}");
+        assert!(is_good && report.jobs > 200, "{report}");
         let by = |part: u64| move |manifest: &Manifest| claims(&without(manifest, part));
         assert!(!blocking::blocking(Family::Keyed, Draws::new(7, 150).until_wrong(), &by(SAVE)).violations.is_empty());
     }

@@ -7,15 +7,22 @@ use fusee_abi::call::{HandleValue, NUMBER, rights};
 use fusee_abi::image::{EngineUser, Supervision, System, kind};
 use fusee_abi::trace::{BY_INTERRUPT, Event, Level, PANIC_CODE, Record, TRAP_FAULT, TRAP_KICK, TRAP_TIMER};
 use fusee_accel_contract as contract;
-use fusee_device_model::{Arbiter, Bus, BusError, Description, Device, Equipment, Sms, Window};
+use fusee_device_model::{Arbiter, Bus, Description, Device, Equipment, Sms, Window};
 use fusee_kernel_core::id::{EngineId, EngineUserId, InterruptId, RegionId, ThreadId};
 use fusee_kernel_core::machine::{Members, Page as Given, Store};
 use fusee_kernel_core::reach::Reach;
 use fusee_kernel_core::{CpuId, Fault, Machine, Place, Registers, Trap};
 use fusee_sched::time::{Instant, Nanoseconds};
 
+use self::regions::Regions;
 use crate::overheads::Overheads;
 use crate::run::Commands;
+
+mod machine;
+mod memory;
+mod regions;
+
+pub use self::memory::Memory;
 
 /// Physical addresses of the first simulated device; only the simulator knows them.
 const CONTROL: u64 = 0x1000_0000;
@@ -25,53 +32,6 @@ const LOCAL: Window = Window { base: 0x2000_0000, length: 0x10_0000 };
 const SYSTEM: Window = Window { base: 0x4000_0000, length: 0x10_0000 };
 /// How far those of the next device are from them.
 const STEP: u64 = 0x100_0000;
-
-/// The bytes of a page.
-type Bytes = [u8; contract::PAGE_BYTES as usize];
-
-/// Pages of a folder.
-const FOLDER: usize = 256;
-/// A table of pages, those of them that were touched.
-type Folder = [Option<Box<Bytes>>; FOLDER];
-/// Folders of a memory: 4 GiB.
-const FOLDERS: usize = 4096;
-
-/// Sparse physical memory: a table of folders, each a table of pages. Each access of the device model walks it, so it is no map.
-pub struct Memory {
-    folders: Vec<Option<Box<Folder>>>,
-}
-
-impl Default for Memory {
-    fn default() -> Self {
-        Memory { folders: vec![const { None }; FOLDERS] }
-    }
-}
-
-impl Memory {
-    #[inline]
-    fn at(&mut self, address: u64, length: usize) -> Result<&mut [u8], BusError> {
-        let page = (address / contract::PAGE_BYTES) as usize;
-        let offset = (address % contract::PAGE_BYTES) as usize;
-        let folder = self.folders.get_mut(page / FOLDER).ok_or(BusError)?;
-        let folder = folder.get_or_insert_with(|| Box::new([const { None }; FOLDER]));
-        let page = folder[page % FOLDER].get_or_insert_with(|| Box::new([0; contract::PAGE_BYTES as usize]));
-        page.get_mut(offset..offset + length).ok_or(BusError)
-    }
-}
-
-impl Bus for Memory {
-    #[inline]
-    fn read(&mut self, address: u64, buffer: &mut [u8]) -> Result<(), BusError> {
-        buffer.copy_from_slice(self.at(address, buffer.len())?);
-        Ok(())
-    }
-
-    #[inline]
-    fn write(&mut self, address: u64, data: &[u8]) -> Result<(), BusError> {
-        self.at(address, data.len())?.copy_from_slice(data);
-        Ok(())
-    }
-}
 
 /// One use of one engine, in the device's terms.
 #[derive(Clone, Copy, Debug)]
@@ -147,55 +107,6 @@ struct Simulated {
     next: Option<u64>,
     /// Index of its interrupt.
     interrupt: Option<usize>,
-}
-
-/// The memory of one region as tasks reach it: its first word stands for all of it.
-#[derive(Clone, Debug)]
-struct Regions {
-    words: Vec<u64>,
-    /// By task and slot of its handle: the region, and the rights.
-    handles: BTreeMap<(usize, u16), (usize, u32)>,
-    /// The contents of each place: region after region of the first task, then of the next.
-    places: Vec<Place>,
-    /// The word that each task finds where a place has scratch memory.
-    scratch: Vec<u64>,
-}
-
-impl Regions {
-    fn new(system: &System<'_>) -> Regions {
-        let handles = system.handles().iter().filter(|handle| handle.kind == kind::REGION);
-        let handles =
-            handles.map(|one| ((one.task as usize, one.slot as u16), (one.object as usize, one.rights))).collect();
-        let (tasks, regions) = (system.tasks().len(), system.regions().len());
-        Regions {
-            words: vec![0; regions],
-            handles,
-            places: vec![Place::Empty; tasks * regions],
-            scratch: vec![0; tasks],
-        }
-    }
-
-    /// The place of `task` in `region`.
-    fn place(&mut self, task: usize, region: usize) -> Option<&mut Place> {
-        self.places.get_mut(task * self.words.len() + region)
-    }
-
-    /// The word that `task` would load from the region of its `handle`, or store to; `None`: it would fault.
-    fn reach(&mut self, task: usize, handle: u64, stores: bool) -> Option<&mut u64> {
-        let (region, rights) = *self.handles.get(&(task, HandleValue(handle).slot()))?;
-        let may_store = rights & rights::WRITE != 0;
-        let (is_scratch, writable) = match self.place(task, region)? {
-            _ if rights & rights::LENT == 0 => (false, may_store),
-            Place::Empty => return None,
-            Place::Lent { writable } => (false, may_store && *writable),
-            Place::Scratch => (true, may_store),
-        };
-        match stores && !writable {
-            true => None,
-            false if is_scratch => self.scratch.get_mut(task),
-            false => self.words.get_mut(region),
-        }
-    }
 }
 
 /// The machine.
@@ -778,161 +689,4 @@ fn doorbell(one: DeviceUse) -> u64 {
 
 fn doorbell_of(device: usize, engine: contract::EngineIndex, context: usize) -> u64 {
     of(device, DOORBELLS) + contract::doorbell_page(engine, context) + contract::DOORBELL_SUBMITTED
-}
-
-impl Reach for Board {
-    fn has_doorbell(&self, user: EngineUserId) -> Option<bool> {
-        let one = self.uses[user.index()];
-        // All are gone of the dead, which may hold locks for a moment.
-        (!self.closed[one.task]).then_some(one.page == Page::Doorbell)
-    }
-
-    fn place(&self, thread: ThreadId, region: RegionId) -> Place {
-        let place = thread.index() * self.regions.words.len() + region.index();
-        self.regions.places.get(place).copied().unwrap_or(Place::Empty)
-    }
-
-    fn has_space(&self, thread: ThreadId) -> bool {
-        !self.closed[thread.index()]
-    }
-}
-
-impl Machine for Board {
-    const TRACE: Level = Level::Full;
-
-    fn now(&mut self) -> Instant {
-        Instant(self.now + self.spent)
-    }
-
-    fn registers(&mut self, thread: ThreadId) -> &mut Registers {
-        &mut self.registers[thread.index()]
-    }
-
-    fn map_doorbell(&mut self, user: EngineUserId) {
-        self.uses[user.index()].page = Page::Doorbell;
-    }
-
-    fn unmap_doorbell(&mut self, user: EngineUserId) {
-        self.uses[user.index()].page = Page::Nothing;
-    }
-
-    fn replace_doorbell(&mut self, user: EngineUserId) {
-        self.uses[user.index()].page = Page::Replaced;
-    }
-
-    fn engine_is_idle(&mut self, user: EngineUserId) -> bool {
-        let one = self.uses[user.index()];
-        let submitted = self.submitted(one.device, one.engine, one.context);
-        let seen = self.seen(one.device, one.engine, one.context);
-        contract::is_idle(submitted, seen, self.retired(one.device, one.engine, one.context))
-    }
-
-    fn set_gate(&mut self, engine: EngineId, open: bool) {
-        if let Some((device, number)) = self.places[engine.index()] {
-            self.store(
-                of(device, CONTROL) + contract::control_gate(number),
-                if open { 0 } else { contract::GATE_SHUT },
-            );
-            if open {
-                self.devices[device].next = Some(self.now);
-            }
-        }
-    }
-
-    fn is_shared_idle(&mut self, engine: EngineId) -> bool {
-        let Some((device, number)) = self.places[engine.index()] else { return true };
-        let status = of(device, STATUS);
-        self.load(status + contract::status_begun(number)) == self.load(status + contract::status_ended(number))
-    }
-
-    fn set_engine_key(&mut self, user: EngineUserId, key: u64, rouse: bool) {
-        let one = self.uses[user.index()];
-        self.store_u64(of(one.device, CONTROL) + contract::control_key(one.context), key);
-        if rouse {
-            self.devices[one.device].next = Some(self.now);
-        }
-    }
-
-    fn occupied(&mut self, user: EngineUserId) -> Nanoseconds {
-        let one = self.uses[user.index()];
-        Nanoseconds(self.load_u64(of(one.device, STATUS) + contract::status_counted(one.engine, one.context)))
-    }
-
-    fn doorbell_store(&mut self, thread: ThreadId, _fault: &Fault) -> Option<Store> {
-        let (_, store) = self.storing.filter(|(storing, _)| *storing == thread)?;
-        let one = self.uses[store.place];
-        let place = store.place.checked_sub(self.locks)?;
-        let is_allowed = matches!(one.page, Page::Doorbell | Page::Shadow);
-        let engine = EngineId::new(one.system_engine)?;
-        Some(Store { engine, place: place as u16, value: store.value, is_allowed })
-    }
-
-    fn set_doorbells(&mut self, members: Members, page: Given) {
-        for member in members.each() {
-            if let Some(one) = self.uses.get_mut(self.locks + member) {
-                one.page = match page {
-                    Given::Absent => Page::Nothing,
-                    Given::ReadOnly => Page::ReadOnly,
-                    Given::Open => Page::Doorbell,
-                    Given::Shadow => Page::Shadow,
-                };
-            }
-        }
-    }
-
-    fn set_region_pages(&mut self, thread: ThreadId, region: RegionId, first: u64, count: u64, mapped: bool) {
-        if let Some(changes) = self.page_changes.get_mut(&thread) {
-            changes.push(PageChange { region, first, count, mapped });
-        }
-    }
-
-    fn set_place(&mut self, thread: ThreadId, region: RegionId, place: Place) {
-        if let Some(at) = self.regions.place(thread.index(), region.index()) {
-            *at = place;
-        }
-    }
-
-    fn has_passed(&mut self, _thread: ThreadId, _fault: &Fault) -> bool {
-        // A place changes at one instant here.
-        false
-    }
-
-    fn close_space(&mut self, thread: ThreadId) {
-        // A dead task makes no access; but the device model asks for doorbells. The page that a sharer has put there stays.
-        self.closed[thread.index()] = true;
-        for one in self.uses.iter_mut().filter(|one| one.task == thread.index() && !one.shares) {
-            one.page = Page::Nothing;
-        }
-    }
-
-    fn open_space(&mut self, thread: ThreadId) {
-        self.closed[thread.index()] = false;
-        self.registers[thread.index()] = Registers::EMPTY;
-        for one in self.uses.iter_mut().filter(|one| one.task == thread.index() && !one.shares) {
-            one.page = one.at_boot;
-        }
-        self.begun.push(thread);
-    }
-
-    fn set_interrupt_enabled(&mut self, interrupt: InterruptId, enabled: bool) {
-        self.enabled[interrupt.index()] = enabled;
-    }
-
-    fn trace(&mut self, record: Record) {
-        self.recorded += 1;
-        self.records.push(Record { cpu: self.cpu.0, number: self.recorded, ..record });
-        if record.event == Event::Release as u8 {
-            self.spent += self.overheads.release;
-        } else if record.event == Event::SwitchTo as u8 {
-            self.spent += self.overheads.context_switch;
-        }
-    }
-
-    fn give_up(&mut self, _why: &'static str) {
-        self.ended = Some(PANIC_CODE as u32);
-    }
-
-    fn shutdown(&mut self, code: u32) {
-        self.ended = Some(code);
-    }
 }

@@ -193,6 +193,7 @@ impl Writer<'_> {
             Test::Tightest => self.compliant(),
             Test::Devi => self.tardiness(),
             Test::Interference | Test::LimitedCarryIn => self.interference(),
+            Test::Reachability => Err("a schedule is longer than a certificate: run the analysis again"),
             Test::Windows => self.windows(),
             Test::Jitter => self.suspension(),
             Test::Utilisation | Test::Hyperbolic | Test::LiuLayland | Test::Printed => Err("the test gives no bounds"),

@@ -19,6 +19,7 @@
 //! - [`devi`]: tardiness under global EDF.
 //! - [`compliant`]: lateness under global EDF and FL, for any deadlines.
 //! - [`interference`]: response times on several CPUs under any policy.
+//! - [`reachability`]: exact response times where the clock alone releases jobs.
 //! - [`uniprocessor`]: exact tests for one CPU.
 //! - [`overheads`]: the costs of the kernel itself.
 //! - [`blocking`]: how long jobs wait for engines and tokens.
@@ -39,6 +40,7 @@ pub mod interference;
 mod locks;
 pub mod overheads;
 pub mod pi_blocking;
+pub mod reachability;
 pub mod report;
 pub mod servers;
 mod suspension;

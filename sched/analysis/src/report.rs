@@ -11,8 +11,11 @@
 //! | global fixed priorities | response times by interference, with limited carry-in |
 //! | engines alone | the execution of others in a window |
 //! | one CPU, with suspension | response times, with the suspension of others as jitter of their releases |
+//! | released by the clock | the reachable states of the schedule, asked for where all others are silent |
 //!
 //! With engines and blocking all of these are sufficient only.
+
+mod special;
 
 use num_bigint::BigInt;
 use num_rational::BigRational;
@@ -23,11 +26,9 @@ use crate::devi::{self, DoesNotApply};
 use crate::interference;
 use crate::locks::Rest;
 use crate::overheads::{Infeasible, Locking, Overheads, inflate_each};
-use crate::suspension;
 use crate::task::{Cluster, Task};
 use crate::uniprocessor::{self, Response, Unanswered};
 use crate::utilisation::{self, Utilisations};
-use crate::windows;
 use crate::{compare, plus, whole};
 use fusee_sched::key::PolicyName;
 use fusee_sched::time::Nanoseconds;
@@ -61,6 +62,8 @@ pub enum Test {
     Windows,
     /// The execution of others, with their suspension as jitter.
     Jitter,
+    /// The reachable states of the schedule, where the clock alone releases jobs.
+    Reachability,
     /// Compliant-vector analysis as printed.
     Printed,
     /// Compliant-vector analysis, with the earliest priority point moved to zero.
@@ -85,6 +88,7 @@ impl Test {
             Test::Devi => "Devi-Anderson",
             Test::Windows => "windows",
             Test::Jitter => "suspension as jitter",
+            Test::Reachability => "reachable states",
             Test::Printed => "CVA",
             Test::Tightest => "CVA, shifted",
         }
@@ -345,6 +349,9 @@ pub(crate) fn analyse_waiting(
     if is_suspended || !cluster.above().is_empty() {
         study.doubt(&mut tasks);
     }
+    if infeasible.is_empty() && locking.iter().all(|one| *one == Locking::default()) {
+        study.reachability(overheads, &mut tasks);
+    }
     study.literature(&mut tasks);
     let has_jitter = is_suspended && cluster.cpus() == 1 && cluster.above().is_empty() && !own_cpus;
     if has_jitter && aware.rests.iter().any(|rest| rest.is_counted) || aware.are_for_windows {
@@ -540,62 +547,6 @@ impl Study<'_> {
 
     fn without_bounds(&self, reason: Reason) -> Vec<TaskReport> {
         (0..self.cluster.tasks().len()).map(|index| self.task(index, None, reason)).collect()
-    }
-
-    /// For each task the smaller of its bound, if there is one, and the bound of windows.
-    fn windows(&mut self, executing: &Cluster, reports: &mut [TaskReport]) {
-        let Some(responses) = windows::responses(executing, self.cluster) else {
-            self.tests.push((Test::Windows, Verdict::Silent));
-            return;
-        };
-        for (index, (report, longest)) in reports.iter_mut().zip(responses).enumerate() {
-            let interference = longest.saturating_sub(self.cluster.tasks()[index].execution);
-            let largest = (0..executing.tasks().len()).filter(|other| *other != index);
-            let largest = largest.max_by_key(|other| executing.tasks()[*other].execution);
-            self.improve(index, &Response { longest, interference, largest }, Test::Windows, report);
-        }
-        let proved = reports.iter().all(|report| report.hard == Hard::Proved);
-        self.tests.push((Test::Windows, Verdict::proved_if(proved, Verdict::Bounded)));
-        self.no_overload();
-    }
-
-    /// For each task the smaller of its bound, if there is one, and the bound with the suspension of others as jitter.
-    fn jitter(&mut self, executing: &Cluster, rests: &[Rest], reports: &mut [TaskReport]) {
-        let enforced =
-            |report: &TaskReport| report.bound.as_ref()?.response.ceil().to_integer().to_u64().map(Nanoseconds);
-        let enforced: Vec<Option<Nanoseconds>> = reports.iter().map(enforced).collect();
-        let responses = suspension::responses(executing, self.cluster, rests, &enforced);
-        for (index, (report, response)) in reports.iter_mut().zip(&responses).enumerate() {
-            if let Some(response) = response {
-                self.improve(index, response, Test::Jitter, report);
-            }
-        }
-        let verdict = match () {
-            () if reports.iter().all(|report| report.hard == Hard::Proved) => Verdict::Proved,
-            () if reports.iter().all(|report| report.bound.is_some()) => Verdict::Bounded,
-            () => Verdict::Silent,
-        };
-        self.tests.push((Test::Jitter, verdict));
-        if verdict != Verdict::Silent {
-            self.no_overload();
-        }
-    }
-
-    /// Gives a task the bound of `test`, if that is smaller.
-    fn improve(&self, index: usize, response: &Response, test: Test, report: &mut TaskReport) {
-        if report.bound.as_ref().is_none_or(|bound| whole(response.longest) < bound.response) {
-            let found = self.task(index, Some(self.exact(index, response, test)), Reason::BoundTooLate);
-            (report.bound, report.hard) = (found.bound, found.hard);
-        }
-    }
-
-    /// All tasks have bounds by a test for which waiting is no execution: more than CPUs can do is too much only if it is.
-    fn no_overload(&mut self) {
-        for (test, verdict) in &mut self.tests {
-            if *verdict == Verdict::Overload {
-                *verdict = if *test == Test::Utilisation { Verdict::Silent } else { Verdict::DoesNotApply };
-            }
-        }
     }
 
     /// The bounds people compare with, and tests that prove less than those above.

@@ -69,6 +69,8 @@ pub struct Cluster {
     above: Vec<Above>,
     /// The interrupts of its CPUs besides releases and ticks.
     interrupting: Vec<Interrupting>,
+    /// The first release of each task, if the clock alone releases jobs.
+    phases: Option<Vec<Nanoseconds>>,
 }
 
 impl Cluster {
@@ -90,7 +92,7 @@ impl Cluster {
             }
         }
         let scheduled = tasks.clone();
-        Ok(Cluster { cpus, policy, tasks, scheduled, above: Vec::new(), interrupting: Vec::new() })
+        Ok(Cluster { cpus, policy, tasks, scheduled, above: Vec::new(), interrupting: Vec::new(), phases: None })
     }
 
     /// This cluster with these execution times for its policy: where budgets are enforced, a job may execute for its budget, but FL
@@ -126,6 +128,24 @@ impl Cluster {
     #[must_use]
     pub fn interrupting(&self) -> &[Interrupting] {
         &self.interrupting
+    }
+
+    /// This cluster with jobs that the clock alone releases: of each task the first at its phase, and each a period after the one before.
+    ///
+    /// A caller vouches for more than the releases. Until it is complete each job is ready: it waits for nothing, and no thread waits
+    /// for it. It is done after `execution` on a CPU, or earlier. It keeps the priority point of its release, and no other real-time
+    /// work competes in the cluster. `fusee_sched_analysis::reachability` has the reasons. Phases without a task, or tasks without a
+    /// phase, are as good as no phases.
+    #[must_use]
+    pub fn released_by_clock(mut self, phases: Vec<Nanoseconds>) -> Cluster {
+        self.phases = (phases.len() == self.tasks.len()).then_some(phases);
+        self
+    }
+
+    /// The first release of each task after a common instant, if the clock alone releases jobs.
+    #[must_use]
+    pub fn phases(&self) -> Option<&[Nanoseconds]> {
+        self.phases.as_deref()
     }
 
     /// This cluster with other tasks, which must keep the invariants.

@@ -11,6 +11,7 @@ use fusee_sched_analysis::report::{Bound, Term};
 use fusee_sched_analysis::{Cluster, Nonsense, Overheads, Report, Task};
 
 mod buses;
+mod by_clock;
 mod latency;
 mod lives;
 mod scripts;
@@ -191,6 +192,9 @@ impl Study {
         // With budgets that are taken in advance a chunk may execute before its release.
         if !self.reservations.iter().any(comes_early) {
             self.locks.rests = (0..self.members.len()).map(|at| self.rest(at, waiting)).collect();
+        }
+        if let Some(phases) = self.phases(system, index, waiting) {
+            self.cluster = self.cluster.clone().released_by_clock(phases);
         }
         assumed.sort_unstable();
         assumed.dedup();

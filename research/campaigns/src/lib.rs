@@ -4,6 +4,7 @@
 //! - [`soundness`]: bounds against observations, in many random task sets.
 //! - [`blocking`]: the same for bounds on blocking, in random systems with engines.
 //! - [`arranged`]: the same for fine bounds, in task sets of the study under arrangements of CPUs and GPUs.
+//! - [`by_clock`]: the same where the clock alone releases jobs.
 //! - [`hostile`]: deadlines that are proved, among tasks that do anything.
 //! - [`faults`]: tasks that end and are given further lives, and all others.
 //! - [`keys`]: the keys of manifests, of which each is to be drawn.
@@ -17,6 +18,7 @@
 
 pub mod arranged;
 pub mod blocking;
+pub mod by_clock;
 pub mod draws;
 pub mod faults;
 pub mod hostile;

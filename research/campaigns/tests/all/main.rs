@@ -4,6 +4,7 @@
 
 mod advise;
 mod arranged;
+mod by_clock;
 mod keys;
 mod lives;
 mod obligations;

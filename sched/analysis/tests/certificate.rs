@@ -551,3 +551,29 @@ fn a_certificate_of_fifty_tasks_on_eight_cpus_is_small() {
         assert!(text.len() < 100_000);
     }
 }
+
+/// Bounds by reachable states are named as uncertified, with the reason. The tasks have certified bounds by other tests.
+#[test]
+fn bounds_by_reachable_states_stand_beside_certified_ones() {
+    let task = |(execution, period): (u64, u64)| Task {
+        execution: Nanoseconds(execution),
+        period: Nanoseconds(period),
+        deadline: Nanoseconds(period),
+        priority: 1,
+    };
+    let tasks: Vec<Task> = [(2_500, 10_000), (8_000, 12_000), (2_500, 6_000), (5_000, 20_000)].map(task).to_vec();
+    let cluster = Cluster::new(2, PolicyName::Edf, tasks).unwrap().released_by_clock(vec![Nanoseconds(0); 4]);
+    let drawn = Drawn { cluster, overheads: Overheads::default(), locks: Locks::default() };
+    let certificate = certificate(&drawn).unwrap();
+    for one in &certificate.clusters[0].tasks {
+        let [uncertified] = &one.uncertified[..] else { panic!("{one:?}") };
+        assert_eq!(
+            (uncertified.test.as_str(), uncertified.why.as_str()),
+            ("reachable states", "its witness would be all schedules")
+        );
+        assert!(one.claims.iter().all(|claim| claim.response > uncertified.response && !claim.meets));
+        assert_eq!(one.claims.len(), 1);
+    }
+    let accepted = check(&certificate).unwrap();
+    assert_eq!((accepted.certified, accepted.meeting, accepted.uncertified.len(), accepted.unbounded), (4, 0, 4, 0));
+}

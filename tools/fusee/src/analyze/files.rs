@@ -256,6 +256,7 @@ mod tests {
     use fusee_host::system;
     use fusee_kernel_core::limits::LONGEST_PATH;
     use fusee_manifest::Variant;
+    use fusee_sched_analysis::report::Test;
 
     use super::*;
 
@@ -285,7 +286,10 @@ mod tests {
                 let mut files = Files::new(&arguments);
                 files.add(&subject, &overheads, &verdicts);
                 let accepted = check(&files.certificate).unwrap_or_else(|why| panic!("{example}: {why}"));
-                assert_eq!(accepted.uncertified, [], "{example}");
+                // Reachable states have no witness. Their tasks have bounds by other tests, too.
+                let by_states = |(_, _, test): &(String, String, String)| test == Test::Reachability.name();
+                assert!(accepted.uncertified.iter().all(by_states), "{example}");
+                assert!(accepted.uncertified.is_empty() || example.ends_with("global.toml"), "{example}");
                 let bounds = subject.clusters.iter().zip(&verdicts).flat_map(|(cluster, verdict)| {
                     let (report, blocked) = verdict.as_ref().ok()?;
                     Some(

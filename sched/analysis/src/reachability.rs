@@ -23,7 +23,8 @@
 //!
 //! The kernel orders jobs with equal points by the lateness of the jobs before, which differs from run to run. A run decides once,
 //! when a job is released, so each run has some order. Here jobs with equal points take the free CPUs in all ways, chosen anew
-//! whenever a job is released: more schedules than there are orders.
+//! whenever a job is released: more schedules than there are orders. Tasks that are equal in all their numbers may be exchanged, so one
+//! choice of several such tasks stands for the others, and the longest response time of one is that of all.
 //!
 //! # States
 //!
@@ -46,8 +47,9 @@ use fusee_sched::time::{Instant, Nanoseconds};
 use crate::overheads::{Overheads, sum};
 use crate::task::{Cluster, Task};
 
-/// The number of steps that one search may take, each from an instant at which a job is released or complete to the next one.
-pub const STEPS: u64 = 200_000;
+/// The number of tasks that one search may look at: all of them at each instant at which a job is released or complete, in each
+/// schedule. It takes some tenths of a second of the host's time.
+pub const LOOKS: u64 = 2_000_000;
 
 /// States at one instant that are kept apart.
 const WIDTH: usize = 64;
@@ -62,8 +64,8 @@ pub struct Reached {
     pub responses: Vec<Nanoseconds>,
     /// Whether jobs with equal points competed: then the times hold for any order of these, and need not be reached.
     pub has_ties: bool,
-    /// The steps that were taken.
-    pub steps: u64,
+    /// The number of tasks that were looked at.
+    pub looks: u64,
 }
 
 /// The reason why there are no response times.
@@ -83,7 +85,7 @@ pub enum Unreached {
 }
 
 /// The longest response time of each task of `cluster`, from the releases of the clock. `scheduled`: the tasks as the kernel orders
-/// them. `limit`: the steps of the search.
+/// them. `limit`: the looks of the search.
 ///
 /// # Errors
 /// [`Unreached`].
@@ -104,16 +106,21 @@ pub fn responses(cluster: &Cluster, scheduled: &[Task], limit: u64) -> Result<Re
     let last = tasks.iter().map(|task| task.phase).max().unwrap_or(0);
     let cycle = tasks.iter().try_fold(1, |all, task| multiple(all, task.period)).ok_or(Unreached::GaveUp)?;
     let jobs = tasks.iter().map(|task| cycle / task.period).fold(0, u64::saturating_add);
-    if jobs > limit {
+    if jobs.saturating_mul(tasks.len() as u64) > limit {
         return Err(Unreached::GaveUp);
     }
     let next = tasks.iter().map(|task| task.phase).collect();
     let worst = vec![0; tasks.len()];
     let cpus = cluster.cpus() as usize;
-    let mut search = Search { cpus, tasks, next, worst, has_ties: false, steps: 0, limit };
+    let alike = tasks.iter().map(|task| tasks.iter().position(|other| other == task).unwrap_or(0)).collect();
+    let mut search = Search { cpus, tasks, alike, next, worst, has_ties: false, looks: 0, limit };
     search.run(last, cycle)?;
-    let Search { worst, has_ties, steps, .. } = search;
-    Ok(Reached { responses: worst.into_iter().map(Nanoseconds).collect(), has_ties, steps })
+    let longest = |task: &usize| {
+        let equals = search.alike.iter().zip(&search.worst).filter(|(other, _)| *other == task);
+        Nanoseconds(equals.map(|(_, worst)| *worst).max().unwrap_or(0))
+    };
+    let responses = search.alike.iter().map(longest).collect();
+    Ok(Reached { responses, has_ties: search.has_ties, looks: search.looks })
 }
 
 /// The tasks of `cluster` with executions that are longer by all that the kernel can keep a job from, for as long as a job is
@@ -152,6 +159,7 @@ fn multiple(one: u64, other: u64) -> Option<u64> {
 }
 
 /// A task, in nanoseconds.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
 struct Clocked {
     execution: u64,
     period: u64,
@@ -174,12 +182,14 @@ struct Way {
 struct Search {
     cpus: usize,
     tasks: Vec<Clocked>,
+    /// For each task the first one that is equal to it.
+    alike: Vec<usize>,
     /// The next release of each task.
     next: Vec<u64>,
     /// The longest response time of each task.
     worst: Vec<u64>,
     has_ties: bool,
-    steps: u64,
+    looks: u64,
     limit: u64,
 }
 
@@ -228,15 +238,9 @@ impl Search {
         order.sort_unstable();
         let mut ways = vec![Way { now, state, running: Vec::new() }];
         while let Some(way) = ways.pop() {
-            self.steps += 1;
-            if self.steps > self.limit {
-                return Err(Unreached::GaveUp);
-            }
-            let choices = self.choices(&way, &order);
-            self.has_ties |= choices.len() > 1;
-            for running in choices {
+            for running in self.choices(&way, &order)? {
                 match self.step(Way { now: way.now, state: way.state.clone(), running }, until) {
-                    way if way.now == until => keep(reached, way.state),
+                    way if way.now == until => self.keep(reached, way.state),
                     way => ways.push(way),
                 }
             }
@@ -245,14 +249,15 @@ impl Search {
     }
 
     /// The sets of tasks that may have the CPUs now: those that have them, and the first of the others, in all ways among equals.
-    fn choices(&self, way: &Way, order: &[(Instant, usize)]) -> Vec<Vec<usize>> {
+    fn choices(&mut self, way: &Way, order: &[(Instant, usize)]) -> Result<Vec<Vec<usize>>, Unreached> {
         let waits = |(_, task): &&(Instant, usize)| way.state[*task] > 0 && !way.running.contains(task);
         let waiting: Vec<(Instant, usize)> = order.iter().filter(waits).copied().collect();
         let free = self.cpus.saturating_sub(way.running.len());
         let mut running = way.running.clone();
         if waiting.len() <= free || free == 0 {
             running.extend(waiting.iter().take(free).map(|(_, task)| *task));
-            return vec![running];
+            self.look()?;
+            return Ok(vec![running]);
         }
         // The point at which CPUs run out.
         let last = waiting[free - 1].0;
@@ -260,9 +265,44 @@ impl Search {
         running.extend(waiting[..sure].iter().map(|(_, task)| *task));
         let tied: Vec<usize> =
             waiting[sure..].iter().take_while(|(point, _)| *point == last).map(|(_, task)| *task).collect();
+        self.has_ties |= tied.len() > free - sure;
+        // Of equal tasks with equal rests any will do.
+        let mut groups: Vec<Vec<usize>> = Vec::new();
+        for task in tied {
+            let kind = |task: usize| (self.alike[task], way.state[task]);
+            match groups.iter_mut().find(|group| kind(group[0]) == kind(task)) {
+                Some(group) => group.push(task),
+                None => groups.push(vec![task]),
+            }
+        }
         let mut all = Vec::new();
-        subsets(&tied, free - sure, running, &mut all);
-        all
+        self.subsets(&groups, free - sure, running, &mut all)?;
+        Ok(all)
+    }
+
+    /// Adds `chosen` with each choice of `count` tasks of these groups to `all`. Of a group the first ones are chosen.
+    fn subsets(
+        &mut self,
+        groups: &[Vec<usize>],
+        count: usize,
+        chosen: Vec<usize>,
+        all: &mut Vec<Vec<usize>>,
+    ) -> Result<(), Unreached> {
+        let Some((first, others)) = groups.split_first() else {
+            all.push(chosen);
+            return self.look();
+        };
+        let rest: usize = others.iter().map(Vec::len).sum();
+        for number in count.saturating_sub(rest)..=count.min(first.len()) {
+            self.subsets(others, count - number, [&chosen[..], &first[..number]].concat(), all)?;
+        }
+        Ok(())
+    }
+
+    /// Counts a look at all tasks.
+    fn look(&mut self) -> Result<(), Unreached> {
+        self.looks += self.tasks.len() as u64;
+        if self.looks > self.limit { Err(Unreached::GaveUp) } else { Ok(()) }
     }
 
     /// Plays a schedule until a job is complete, but no farther than `until`.
@@ -280,36 +320,33 @@ impl Search {
         way.running.retain(|task| way.state[*task] > 0);
         way
     }
-}
 
-/// Adds `chosen` with each subset of `count` of these tasks to `all`.
-fn subsets(tasks: &[usize], count: usize, chosen: Vec<usize>, all: &mut Vec<Vec<usize>>) {
-    match tasks {
-        _ if count == 0 => all.push(chosen),
-        [first, others @ ..] if tasks.len() > count => {
-            let mut with = chosen.clone();
-            with.push(*first);
-            subsets(others, count - 1, with, all);
-            subsets(others, count, chosen, all);
+    /// Adds a state to those at one instant, of which none stands for another.
+    fn keep(&self, states: &mut Vec<State>, mut state: State) {
+        self.put_in_order(&mut state);
+        if states.iter().any(|other| stands_for(other, &state)) {
+            return;
         }
-        _ => all.push([&chosen[..], tasks].concat()),
+        states.retain(|other| !stands_for(&state, other));
+        states.push(state);
+        if states.len() > WIDTH {
+            let larger =
+                |one: State, other: State| one.into_iter().zip(other).map(|(one, other)| one.max(other)).collect();
+            *states = std::mem::take(states).into_iter().reduce(larger).into_iter().collect();
+        }
+    }
+
+    /// Exchanges the rests of equal tasks, so that the first one has most left: the same schedules follow, with other names.
+    fn put_in_order(&self, state: &mut State) {
+        for task in 0..state.len() {
+            let equal = |other: &usize| self.alike[*other] == self.alike[task];
+            let most = (task..state.len()).filter(equal).max_by_key(|other| state[*other]);
+            state.swap(task, most.unwrap_or(task));
+        }
     }
 }
 
 /// Whether no job has less left in `one` than in `other`.
 fn stands_for(one: &State, other: &State) -> bool {
     one.iter().zip(other).all(|(one, other)| one >= other)
-}
-
-/// Adds a state to those at one instant, of which none stands for another.
-fn keep(states: &mut Vec<State>, state: State) {
-    if states.iter().any(|other| stands_for(other, &state)) {
-        return;
-    }
-    states.retain(|other| !stands_for(&state, other));
-    states.push(state);
-    if states.len() > WIDTH {
-        let larger = |one: State, other: State| one.into_iter().zip(other).map(|(one, other)| one.max(other)).collect();
-        *states = std::mem::take(states).into_iter().reduce(larger).into_iter().collect();
-    }
 }

@@ -7,7 +7,7 @@ use std::cell::Cell;
 
 use fusee_sched::key::{Policy, PolicyName};
 use fusee_sched::time::{Instant, Nanoseconds};
-use fusee_sched_analysis::reachability::{Reached, STEPS, Unreached, inflate, responses};
+use fusee_sched_analysis::reachability::{LOOKS, Reached, Unreached, inflate, responses};
 use fusee_sched_analysis::{Cluster, Overheads, Task};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -106,7 +106,7 @@ fn play_worst(cluster: &Cluster, cycles: Option<u64>) -> Option<Vec<u64>> {
 }
 
 fn found(cluster: &Cluster) -> Result<Reached, Unreached> {
-    responses(cluster, cluster.tasks(), STEPS)
+    responses(cluster, cluster.tasks(), LOOKS)
 }
 
 fn numbers(reached: &Reached) -> Vec<u64> {
@@ -116,22 +116,27 @@ fn numbers(reached: &Reached) -> Vec<u64> {
 /// Up to six tasks on two or three CPUs, busy but not always possible. A third of the sets is released together.
 fn clusters() -> impl Strategy<Value = Cluster> {
     let period = prop::sample::select(vec![2u64, 3, 4, 5, 6, 8, 9, 10, 12, 15, 20]);
-    let task = (period, 0..=1_000u64, 0..=1_000u64, 1..7u32, 0..60u64);
+    let task = (period, 0..=1_000u64, 0..=1_000u64, 1..7u32, 0..60u64, 0..4u8);
     let policies = prop::sample::select(PolicyName::ALL.to_vec());
-    (2..4u32, policies, prop::collection::vec(task, 3..7), 0..3u8).prop_map(|(cpus, policy, drawn, together)| {
+    (2..4u32, policies, prop::collection::vec(task, 2..7), 0..3u8).prop_map(|(cpus, policy, drawn, together)| {
         let mut tasks: Vec<Task> = Vec::new();
         let mut phases = Vec::new();
         let mut share = 0;
-        for (period, execution, deadline, priority, phase) in drawn {
+        for (period, execution, deadline, priority, phase, copies) in drawn {
             let execution = 1 + execution * (period - 1) / 1_000;
-            if share + execution * 1_000 / period > u64::from(cpus) * 1_000 {
+            // Now and then a task has an equal one.
+            let copies = 1 + u64::from(copies == 0);
+            if share + copies * execution * 1_000 / period > u64::from(cpus) * 1_000 || tasks.len() > 4 {
                 continue;
             }
-            share += execution * 1_000 / period;
+            share += copies * execution * 1_000 / period;
             let deadline = execution + deadline * (period - execution) / 1_000;
             let (execution, period) = (Nanoseconds(execution), Nanoseconds(period));
-            tasks.push(Task { execution, period, deadline: Nanoseconds(deadline), priority });
-            phases.push(Nanoseconds(if together == 0 { 0 } else { phase % (2 * period.0) }));
+            let phase = Nanoseconds(if together == 0 { 0 } else { phase % (2 * period.0) });
+            for _ in 0..copies {
+                tasks.push(Task { execution, period, deadline: Nanoseconds(deadline), priority });
+                phases.push(phase);
+            }
         }
         Cluster::new(cpus, policy, tasks).unwrap().released_by_clock(phases)
     })
@@ -178,7 +183,7 @@ proptest! {
         let own = |task: &Task| Task { execution: task.execution + Nanoseconds(late), ..*task };
         let longer = Cluster::new(cluster.cpus(), cluster.policy(), cluster.tasks().iter().map(own).collect()).unwrap();
         let longer = longer.released_by_clock(cluster.phases().unwrap().to_vec());
-        let Ok(reached) = responses(&longer, cluster.tasks(), STEPS) else { return Ok(()) };
+        let Ok(reached) = responses(&longer, cluster.tasks(), LOOKS) else { return Ok(()) };
         let numbers_drawn = Numbers::new(seed);
         let job = |task: usize| (1 + numbers_drawn.below(cluster.tasks()[task].execution.0), numbers_drawn.below(late + 1));
         let seen = play(&cluster, &Run { tie: &|_| numbers_drawn.below(6), job: &job, cycles: Some(3) });
@@ -210,6 +215,55 @@ fn most_bounds_are_reached_by_an_order_of_equal_points() {
     });
     println!("{reached_bounds} of {bounds} bounds of {sets} sets with ties are reached");
     assert!(sets > 100 && reached_bounds * 100 >= bounds * 95, "{reached_bounds} of {bounds}, {sets} sets");
+}
+
+fn by_clock(cpus: u32, policy: PolicyName, tasks: &[(u64, u64)]) -> Cluster {
+    let task = |(execution, period): &(u64, u64)| Task {
+        execution: Nanoseconds(*execution),
+        period: Nanoseconds(*period),
+        deadline: Nanoseconds(*period),
+        priority: 1,
+    };
+    let cluster = Cluster::new(cpus, policy, tasks.iter().map(task).collect()).unwrap();
+    cluster.released_by_clock(vec![Nanoseconds(0); tasks.len()])
+}
+
+/// Fifty tasks of one period, of which eight at a time have CPUs: equal ones are one task seven times, and of unequal ones there are
+/// too many orders.
+#[test]
+fn a_search_with_too_many_orders_ends() {
+    let equal = found(&by_clock(8, PolicyName::Rm, &[(14, 100); 50])).unwrap();
+    assert_eq!(numbers(&equal), [98; 50]);
+    assert!(equal.looks < 1_000, "{equal:?}");
+    let unequal: Vec<(u64, u64)> = (0..50).map(|task| (3_001 + task, 100_000)).collect();
+    assert_eq!(found(&by_clock(8, PolicyName::Edf, &unequal)), Err(Unreached::GaveUp));
+    // Hyperperiods that are too long are not begun.
+    let long: Vec<(u64, u64)> = [1_009, 1_013, 1_019, 1_021].map(|period| (500, period)).to_vec();
+    assert_eq!(found(&by_clock(2, PolicyName::Edf, &long)), Err(Unreached::GaveUp));
+    assert_eq!(found(&by_clock(2, PolicyName::Edf, &long).released_by_clock(Vec::new())), Err(Unreached::NotByClock));
+}
+
+/// In its period and a latency of 4 a job of the first task finds at most 3 releases of the second task and 1 of the third. With its
+/// own release that is 5 times `each`, and there are 11 ticks.
+#[test]
+fn what_the_kernel_may_take_from_a_job_is_part_of_its_execution() {
+    let cluster = by_clock(2, PolicyName::Edf, &[(100, 1_000), (50, 450), (70, 2_000)]);
+    let costs = Overheads {
+        release: Nanoseconds(1),
+        cache_interrupt: Nanoseconds(1),
+        schedule: Nanoseconds(3),
+        context_switch: Nanoseconds(5),
+        cache_delay: Nanoseconds(7),
+        event_latency: Nanoseconds(4),
+        interprocessor_interrupt: Nanoseconds(1),
+        tick_period: Nanoseconds(100),
+        ..Overheads::default()
+    };
+    let executions =
+        |cluster| inflate(cluster, &costs).unwrap().iter().map(|task| task.execution.0).collect::<Vec<_>>();
+    let each = 2 + 2 * (3 + 5) + 7 + 4 + 1;
+    let ticks = [11, 5, 21];
+    assert_eq!(executions(&cluster), [100 + 5 * each + ticks[0], 50 + 3 * each + ticks[1], 70 + 9 * each + ticks[2]]);
 }
 
 /// Hands `count` drawn clusters to `look`.

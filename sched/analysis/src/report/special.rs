@@ -82,7 +82,7 @@ impl Study<'_> {
         let Some(tasks) = reachability::inflate(self.original, overheads) else { return };
         let exact = tasks == self.original.tasks();
         let longer = self.original.with_tasks(tasks);
-        let found = reachability::responses(&longer, self.original.scheduled(), reachability::STEPS);
+        let found = reachability::responses(&longer, self.original.scheduled(), reachability::LOOKS);
         let Ok(Reached { responses, has_ties, .. }) = &found else {
             let is_missed = |task: usize| self.original.tasks()[task].deadline <= self.original.tasks()[task].period;
             let verdict = match found {

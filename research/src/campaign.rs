@@ -26,7 +26,7 @@ use serde::{Deserialize, Serialize};
 
 use fusee_host::{report, system};
 
-use crate::{faults, hostile, launches, runs, soundness};
+use crate::{by_clock, faults, hostile, launches, runs, soundness};
 
 /// Arguments of `cargo xtask campaign`.
 #[derive(Args)]
@@ -106,7 +106,14 @@ impl Campaign {
 #[must_use]
 pub fn all() -> Vec<Campaign> {
     let mut all = soundness::campaigns();
-    all.extend([hostile::CAMPAIGN, faults::CAMPAIGN, launches::CAMPAIGN, runs::PAIRS, runs::KILLED]);
+    all.extend([
+        by_clock::CAMPAIGN,
+        hostile::CAMPAIGN,
+        faults::CAMPAIGN,
+        launches::CAMPAIGN,
+        runs::PAIRS,
+        runs::KILLED,
+    ]);
     all
 }
 

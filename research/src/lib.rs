@@ -17,6 +17,7 @@
 //! faults     `experiment faults`: the demo while tasks of it end
 //! campaign   `cargo xtask campaign`: random systems in large numbers, and the budget of them in the suite
 //! runs       runs in QEMU that are beside others, or killed, as campaigns
+//! by_clock   clusters that compute by the clock, as a campaign
 //! launches   random launches of GPU kernels, as a campaign
 //! hostile    `cargo xtask hostile`: whether proofs hold among tasks that do anything
 //! soundness  whether observed lateness stays within its bounds
@@ -32,6 +33,7 @@
 
 pub mod adversary;
 pub mod bench;
+pub mod by_clock;
 pub mod campaign;
 pub mod clients;
 pub mod command;

@@ -14,7 +14,10 @@ use std::path::Path;
 
 use fusee_abi::call::Call;
 use fusee_kernel_core::limits::BUDGET_MIN;
+use fusee_manifest::admission::Study;
 use fusee_manifest::{Manifest, PolicyName};
+use fusee_sched_analysis::report::{Bound, Test};
+use fusee_sched_analysis::{Cluster, Overheads};
 use fusee_simulator::workload::{CPU, Deadlines, Generator, Periods, Source, TaskSet, Utilisations};
 use fusee_simulator::{Checks, First, Options, Program, Reply, Request, Until, system};
 use fusee_views::metrics::Metrics;
@@ -29,6 +32,9 @@ const CYCLES: u64 = 3;
 /// Different jobs of a task in a run.
 const JOBS: usize = 13;
 
+/// A function from a system to the claims about it; or why there are none.
+pub type Claiming<'a> = dyn Fn(&Manifest) -> Result<Claims, String> + Sync + 'a;
+
 /// The claims about a system.
 #[derive(Clone, Debug, Default)]
 pub struct Claims {
@@ -40,6 +46,37 @@ pub struct Claims {
     pub was_proved: bool,
     /// Whether the reachable states decide.
     pub by_states: bool,
+}
+
+impl Claims {
+    /// The claims of the analysis about the first cluster of a system, as `change` has it.
+    ///
+    /// # Errors
+    /// Why there are no claims: text, for people.
+    pub fn of_changed(manifest: &Manifest, change: &dyn Fn(Cluster) -> Cluster) -> Result<Claims, String> {
+        let study = |change: &dyn Fn(Cluster) -> Cluster| {
+            let mut study = Study::new(&manifest.system, 0).map_err(|why| why.to_string())?;
+            study.cluster = change(study.cluster);
+            let (report, blocked) = study.analyse(&Overheads::default()).map_err(|why| why.to_string())?;
+            let is_proved = (0..study.members.len()).all(|task| study.is_proved(task, &report, &blocked));
+            Ok::<_, String>((report, is_proved))
+        };
+        let (report, is_proved) = study(change)?;
+        let (_, was_proved) = study(&|cluster| cluster.released_by_clock(Vec::new()))?;
+        let bounds = report.tasks.iter().map(|task| task.bound.as_ref());
+        let by_states = bounds.clone().flatten().any(|bound| bound.test == Test::Reachability);
+        let whole = |bound: &Bound| u64::try_from(bound.response.ceil().to_integer()).ok();
+        let responses = bounds.map(|bound| bound.and_then(whole)).collect();
+        Ok(Claims { responses, is_proved, was_proved, by_states })
+    }
+
+    /// The claims of the analysis about the first cluster of a system.
+    ///
+    /// # Errors
+    /// Why there are no claims: text, for people.
+    pub fn of(manifest: &Manifest) -> Result<Claims, String> {
+        Claims::of_changed(manifest, &|cluster| cluster)
+    }
 }
 
 /// The results.
@@ -57,8 +94,10 @@ pub struct ByClockReport {
     pub by_states: u64,
     /// Jobs completed.
     pub jobs: u64,
-    /// Bounds that some job reached, to a thousandth of it.
+    /// Bounds that some job reached, to a thousandth of it,
     pub reached: u64,
+    /// and to the nanosecond.
+    pub equal: u64,
     /// All bounds.
     pub bounds: u64,
     /// Bounds that do not hold, and proved systems that miss deadlines.
@@ -77,7 +116,7 @@ struct Drawn {
 }
 
 /// Draws systems, and compares two runs of each with the claims about it.
-pub fn by_clock(draws: Draws, claims: &(dyn Fn(&Manifest) -> Claims + Sync)) -> ByClockReport {
+pub fn by_clock(draws: Draws, claims: &Claiming<'_>) -> ByClockReport {
     let check = |report: &mut ByClockReport, number: u64| {
         if let Err(what) = report.check((draws.seed, number), claims) {
             report.failures.push(Wrong { seed: draws.seed, number, what });
@@ -193,11 +232,11 @@ fn hyperperiod(set: &TaskSet) -> u64 {
 }
 
 impl ByClockReport {
-    fn check(&mut self, (seed, number): (u64, u64), claims: &dyn Fn(&Manifest) -> Claims) -> Result<(), String> {
+    fn check(&mut self, (seed, number): (u64, u64), claims: &Claiming<'_>) -> Result<(), String> {
         let mut source = Source::new(seed, number);
         let drawn = draw(&mut source, 1)?;
         let manifest = parse(&drawn.text)?;
-        let claims = claims(&manifest);
+        let claims = claims(&manifest)?;
         let last = drawn.phases.iter().copied().max().unwrap_or(0);
         let limit = manifest.system.start + last + CYCLES * hyperperiod(&drawn.set);
         let shorter = (0..drawn.set.tasks.len())
@@ -240,6 +279,7 @@ impl ByClockReport {
             if let Some(bound) = bound.filter(|_| is_worst && claims.by_states) {
                 self.bounds += 1;
                 self.reached += u64::from(response + bound / 1_000 >= bound);
+                self.equal += u64::from(response == bound);
             }
         }
     }
@@ -253,6 +293,7 @@ impl ByClockReport {
         self.by_states += other.by_states;
         self.jobs += other.jobs;
         self.reached += other.reached;
+        self.equal += other.equal;
         self.bounds += other.bounds;
         self.violations.extend(other.violations);
         self.failures.extend(other.failures);

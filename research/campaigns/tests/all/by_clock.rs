@@ -1,51 +1,61 @@
 //! Clusters that compute by the clock: their bounds against the kernel, alone and beside tasks that do anything.
 
-use fusee_campaigns::by_clock::{Claims, beside, by_clock};
+use fusee_campaigns::by_clock::{Claiming, Claims, beside, by_clock};
 use fusee_campaigns::draws::Draws;
 use fusee_campaigns::hostile::{self, ANALYSED, COSTS, HostileReport, Which};
 use fusee_campaigns::soundness::in_parallel;
 use fusee_manifest::Manifest;
 use fusee_manifest::admission::Study;
 use fusee_sched::time::Nanoseconds;
+use fusee_sched_analysis::reachability::{LOOKS, responses};
 use fusee_sched_analysis::report::Test;
-use fusee_sched_analysis::{Cluster, Overheads};
-use num_traits::ToPrimitive;
-
-/// The claims of the analysis, with the cluster changed by `change`.
-fn claims_of(manifest: &Manifest, change: &dyn Fn(Cluster) -> Cluster) -> Claims {
-    let study = |change: &dyn Fn(Cluster) -> Cluster| {
-        let mut study = Study::new(&manifest.system, 0).unwrap();
-        study.cluster = change(study.cluster);
-        let (report, blocked) = study.analyse(&Overheads::default()).unwrap();
-        let is_proved = (0..study.members.len()).all(|task| study.is_proved(task, &report, &blocked));
-        (report, is_proved)
-    };
-    let (report, is_proved) = study(change);
-    let (_, was_proved) = study(&|cluster| cluster.released_by_clock(Vec::new()));
-    let bounds = report.tasks.iter().map(|task| task.bound.as_ref());
-    let by_states = bounds.clone().flatten().any(|bound| bound.test == Test::Reachability);
-    let responses = bounds.map(|bound| bound?.response.ceil().to_integer().to_u64()).collect();
-    Claims { responses, is_proved, was_proved, by_states }
-}
-
-fn claims(manifest: &Manifest) -> Claims {
-    claims_of(manifest, &|cluster| cluster)
-}
+use fusee_sched_analysis::{Cluster, Overheads, Task};
 
 #[test]
 fn bounds_by_states_hold_and_prove_what_runs_well() {
-    let report = by_clock(Draws::new(1, 6_000), &claims);
+    let report = by_clock(Draws::new(1, 6_000), &Claims::of);
     println!("{report}");
     assert!(report.violations.is_empty() && report.failures.is_empty(), "{report}");
     assert!(report.by_states > 1_500 && report.proved * 100 >= report.schedulable * 95, "{report}");
     assert!(report.proved > report.before, "{report}");
 }
 
+/// Where no points are equal and budgets are as long as jobs, the kernel's longest response times are those of the analysis, to the
+/// nanosecond, and whoever meets all deadlines is proved.
+#[test]
+fn without_ties_the_kernel_is_as_late_as_the_analysis_says() {
+    let exact = |manifest: &Manifest| {
+        let cluster = Study::new(&manifest.system, 0).unwrap().cluster;
+        let reservations = manifest.system.reservations.iter();
+        let tasks: Vec<Task> = cluster
+            .tasks()
+            .iter()
+            .zip(reservations)
+            .map(|(task, one)| Task { execution: Nanoseconds(one.execution), ..*task })
+            .collect();
+        let phases = cluster.phases().unwrap().to_vec();
+        let exact = Cluster::new(cluster.cpus(), cluster.policy(), tasks).unwrap().released_by_clock(phases);
+        let found = responses(&exact, exact.tasks(), LOOKS).ok().filter(|found| !found.has_ties);
+        let responses: Vec<Option<u64>> = match &found {
+            Some(found) => found.responses.iter().map(|response| Some(response.0)).collect(),
+            None => vec![None; exact.tasks().len()],
+        };
+        let meets =
+            |(response, task): (&Option<u64>, &Task)| response.is_some_and(|response| response <= task.deadline.0);
+        let is_proved = responses.iter().zip(exact.tasks()).all(meets);
+        Ok(Claims { responses, is_proved, was_proved: false, by_states: found.is_some() })
+    };
+    let report = by_clock(Draws::new(5, 2_000), &exact);
+    println!("{report}{} equal", report.equal);
+    assert!(report.violations.is_empty() && report.failures.is_empty(), "{report}");
+    assert!(report.equal == report.bounds && report.bounds > 1_000, "{report}{} equal", report.equal);
+}
+
 /// As if all phases were zero; as if there was one CPU more; as if jobs took a hundredth less.
 #[test]
 fn bounds_by_states_that_are_too_good_are_found_out() {
     let together = |manifest: &Manifest| {
-        claims_of(manifest, &|cluster| {
+        Claims::of_changed(manifest, &|cluster| {
             let phases = cluster.phases().map_or(0, <[Nanoseconds]>::len);
             cluster.released_by_clock(vec![Nanoseconds::ZERO; phases])
         })
@@ -55,23 +65,23 @@ fn bounds_by_states_that_are_too_good_are_found_out() {
         let shorter = |execution: Nanoseconds| Nanoseconds(execution.0 * percent / 100);
         let tasks = cluster.tasks().iter().map(|task| {
             let execution = shorter(task.execution);
-            fusee_sched_analysis::Task { execution, ..*task }
+            Task { execution, ..*task }
         });
         Cluster::new(cpus, cluster.policy(), tasks.collect()).unwrap().released_by_clock(phases)
     };
     let more = |manifest: &Manifest| {
-        claims_of(manifest, &|cluster| {
+        Claims::of_changed(manifest, &|cluster| {
             let cpus = cluster.cpus() + 1;
             change(cluster, cpus, 100)
         })
     };
     let less = |manifest: &Manifest| {
-        claims_of(manifest, &|cluster| {
+        Claims::of_changed(manifest, &|cluster| {
             let cpus = cluster.cpus();
             change(cluster, cpus, 99)
         })
     };
-    let all: [&(dyn Fn(&Manifest) -> Claims + Sync); 3] = [&together, &more, &less];
+    let all: [&Claiming<'_>; 3] = [&together, &more, &less];
     for wrong in all {
         let report = by_clock(Draws::new(2, 200).until_wrong(), wrong);
         assert!(!report.violations.is_empty(), "{report}");

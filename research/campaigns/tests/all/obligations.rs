@@ -118,12 +118,10 @@ bytes = "16KiB"
 
 /// Keys, each with its line and another line in its place.
 const OTHERS: &[(&str, &str, &str)] = &[
-    ("system.start", "start = \"10ms\"", "start = \"700ms\""),
     ("system.trace", "trace = \"schedule\"", "trace = \"off\""),
     ("system.admission", "admission = \"warn\"", "admission = \"refuse\""),
     ("system.panic", "panic = \"end\"", "panic = \"halt\""),
     ("system.speaks", "panic = \"end\"", "panic = \"end\"\nspeaks = true"),
-    ("tasks.*.phase", "phase = \"0ms\"", "phase = \"39ms\""),
     ("tasks.*.parameters", "parameters = { depth = 1 }", "parameters = { depth = 7, width = 9 }"),
     ("tasks.*.shares", "shares.ee = { group = \"media\", weight = 2 }", "shares.ee = { group = \"media\" }"),
     ("tasks.*.shares.*.group", "{ group = \"media\", weight = 2 }", "{ weight = 2, group = \"media\" }"),
@@ -237,6 +235,54 @@ fn a_key_that_counts_changes_a_proof_here() {
     ] {
         let other = parse(&SYSTEM.replacen(from, to, 1)).unwrap_or_else(|why| panic!("{to}: {why}"));
         assert_ne!(verdicts(&other), expected, "{to}");
+    }
+}
+
+/// Three jobs of 5 ms on two CPUs: the third misses its deadline if they are released at once, and not if it comes later.
+#[test]
+fn phases_and_the_start_count_where_the_clock_releases_all_jobs() {
+    let system = |start: &str, phase: &str, more: &str| {
+        let mut text = format!(
+            "[system]\nname = \"c\"\nboard = \"virt\"\ncpus = 2\nstart = \"{start}\"\nadmission = \"warn\"\npolicy = \"FP\"\n"
+        );
+        for (task, phase) in [("a", "0ms"), ("b", "0ms"), ("c", phase)] {
+            let priority = task.as_bytes()[0] - b'a' + 1;
+            text += &format!(
+                "[tasks.{task}]\nscript = [\"burn 4ms\"]\nperiod = \"20ms\"\ndeadline = \"8ms\"\nbudget = \"5ms\"\n\
+                 phase = \"{phase}\"\npriority = {priority}\nhard = true\n"
+            );
+        }
+        let found = verdicts(&parse(&(text + more)).unwrap());
+        found.iter().all(|one| one.ends_with("[]"))
+    };
+    assert!(!system("10ms", "0ms", "") && system("10ms", "10ms", ""));
+    // The beginning of a task may execute before its phase; so may jobs that others release, jobs of a task that may be
+    // away when it likes, and those of a task with a lock.
+    assert!(!system("0ms", "10ms", ""));
+    for (more, is_proved) in [
+        ("[tasks.d]\nscript = [\"burn 1us\"]\nclass = \"background\"\n", true),
+        ("[tasks.d]\nscript = [\"burn 1us\"]\nperiod = \"20ms\"\nbudget = \"100us\"\npriority = 4\n", true),
+        ("[tasks.d]\nbinary = \"apps/anything\"\nperiod = \"20ms\"\nbudget = \"100us\"\npriority = 4\n", false),
+        (
+            "[tasks.d]\nbinary = \"apps/anything\"\nperiod = \"20ms\"\nbudget = \"100us\"\npriority = 4\ntrusted = true\n",
+            true,
+        ),
+        (
+            "[tasks.d]\nscript = [\"burn 1us\"]\nperiod = \"20ms\"\nbudget = \"100us\"\npriority = 4\nrelease = \"sporadic\"\n\
+          [tasks.e]\nscript = [\"release_job d\"]\nclass = \"background\"\nhandles = { d = \"task d: release_job\" }\n",
+            false,
+        ),
+        (
+            "[tasks.d]\nscript = [\"sleep 1us\"]\nperiod = \"20ms\"\nbudget = \"100us\"\npriority = 4\nsuspends = \"1us\"\n",
+            false,
+        ),
+        (
+            "[tasks.d]\nscript = [\"signal n 1\"]\nperiod = \"20ms\"\nbudget = \"100us\"\npriority = 4\n\
+          handles = { n = \"notification n: signal\" }\n[notifications.n]\n[tasks.e]\nscript = [\"wait n\"]\nclass = \"background\"\nhandles = { n = \"notification n: wait\" }\n",
+            false,
+        ),
+    ] {
+        assert_eq!(system("10ms", "10ms", more), is_proved, "{more}");
     }
 }
 

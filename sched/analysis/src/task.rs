@@ -7,7 +7,7 @@
 
 use std::fmt;
 
-use fusee_sched::key::{PolicyName, TaskParameters};
+use fusee_sched::key::{Policy as _, PolicyName, PriorityPoint, TaskParameters};
 use fusee_sched::time::Nanoseconds;
 
 /// The longest time that is analysed: 2^56 ns, more than two years; the longest that the scheduler's FL can order.
@@ -32,6 +32,13 @@ impl Task {
     pub fn parameters(&self, cpus: u32) -> TaskParameters {
         let Task { execution, period, deadline, priority } = *self;
         TaskParameters { execution, period, deadline, priority, cpus }
+    }
+
+    /// Whether all jobs of this task come before all jobs of `other` under `policy`, which has constant points then.
+    #[must_use]
+    pub fn always_precedes(&self, other: &Task, policy: PolicyName) -> bool {
+        let points = [self, other].map(|task| policy.priority_point(&task.parameters(1)));
+        matches!(points, [PriorityPoint::Constant(own), PriorityPoint::Constant(other)] if own < other)
     }
 }
 
@@ -239,5 +246,19 @@ mod tests {
         let time = Nanoseconds(LONGEST.0 + 1);
         assert_eq!(one(5, time.0), Err(Nonsense::TooLong { task: 0, time }));
         assert!(one(LONGEST.0, LONGEST.0).is_ok());
+    }
+
+    #[test]
+    fn a_task_precedes_another_where_its_constant_point_is_earlier() {
+        let task = |period, deadline, priority| {
+            let [execution, period, deadline] = [1, period, deadline].map(Nanoseconds);
+            Task { execution, period, deadline, priority }
+        };
+        let (one, other) = (task(5, 9, 2), task(7, 8, 2));
+        let precedes = |one: Task, other| PolicyName::ALL.map(|policy| one.always_precedes(&other, policy));
+        // EDF, FL, RM, DM, FP.
+        assert_eq!(precedes(one, other), [false, false, true, false, false]);
+        assert_eq!(precedes(other, one), [false, false, false, true, false]);
+        assert_eq!(precedes(task(5, 9, 1), other), [false, false, true, false, true]);
     }
 }

@@ -1,6 +1,7 @@
 //! Admission: which promises of a manifest the analysis can prove.
 
-use fusee_abi::image::{self, advice, class, kind, order};
+use fusee_abi::image::{self, advice, class, kind, order, release};
+use fusee_abi::script::operation;
 use fusee_sched::key::PolicyName;
 use fusee_sched::time::Nanoseconds;
 use fusee_sched_analysis::blocking::{
@@ -11,7 +12,6 @@ use fusee_sched_analysis::report::{Bound, Term};
 use fusee_sched_analysis::{Cluster, Nonsense, Overheads, Report, Task};
 
 mod buses;
-mod by_clock;
 mod latency;
 mod lives;
 mod scripts;
@@ -103,15 +103,9 @@ impl Study {
         let record = &system.clusters[index].1;
         let own = |one: &&image::Reservation| one.class == class::REAL_TIME && one.cluster as usize == index;
         let reservations: Vec<image::Reservation> = system.reservations.iter().filter(own).copied().collect();
-        let task = |one: &image::Reservation| Task {
-            execution: Nanoseconds(one.budget),
-            period: Nanoseconds(one.period),
-            deadline: Nanoseconds(one.deadline),
-            priority: one.priority,
-        };
         let expected: Vec<Nanoseconds> = reservations.iter().map(|one| Nanoseconds(one.execution)).collect();
         let policy = PolicyName::from_number(record.policy).unwrap_or_default();
-        let cluster = Cluster::new(record.cpus.count_ones(), policy, reservations.iter().map(task).collect())?;
+        let cluster = Cluster::new(record.cpus.count_ones(), policy, reservations.iter().map(analysed).collect())?;
         let members: Vec<usize> = reservations.iter().map(|one| one.task as usize).collect();
         let others = (0..system.tasks.len()).filter(|task| !members.contains(task));
         let order: Vec<usize> = members.iter().copied().chain(others).collect();
@@ -199,6 +193,26 @@ impl Study {
         assumed.sort_unstable();
         assumed.dedup();
         self.assumed = assumed;
+    }
+
+    /// The phases of the real-time tasks of the cluster `index`, if they compute by the clock: docs/scheduling.md has all the conditions.
+    fn phases(&self, system: &Resolved, index: usize, waiting: &Waiting<'_>) -> Option<Vec<Nanoseconds>> {
+        let mut ours = (0..system.tasks.len()).filter(|task| system.tasks[*task].cluster as usize == index);
+        let are_detached = system.clusters.len() == 1 || ours.all(|task| waiting.is_alone(task));
+        let begins_in_time = system.start > 0 || self.reservations.iter().all(|one| one.phase == 0);
+        let is_by_clock = |(at, one): (usize, &image::Reservation)| {
+            let task = self.members[at];
+            let only_computes =
+                self.uncounted[at].is_empty() && waiting.is_alone(task) && waiting.keeps_word(task, true);
+            let (steps, _) = scripts::written(system, task);
+            let sleeps = steps.iter().any(|step| matches!(step.operation, operation::SLEEP | operation::PAUSE));
+            let suspends = sleeps || one.suspension != 0 || system.suspends[task] != Nanoseconds::ZERO;
+            let begins_once = !waiting.is_special(task) && !system.tasks[task].supervision.is_dormant;
+            let keeps_key = one.release == release::PERIODIC && !comes_early(one) && one.covers_engines == 0;
+            only_computes && !suspends && begins_once && keeps_key
+        };
+        let holds = are_detached && begins_in_time && self.reservations.iter().enumerate().all(is_by_clock);
+        holds.then(|| self.reservations.iter().map(|one| Nanoseconds(one.phase)).collect())
     }
 
     /// The known part of the suspensions of the task with this index among the cluster's.
@@ -485,6 +499,12 @@ impl Study {
         let users = &self.locks.engines[engine].users;
         self.locks.abroad.iter().any(|abroad| users.iter().any(|user| user.task == abroad.task))
     }
+}
+
+/// The task of a reservation: each job may execute for the whole budget.
+fn analysed(one: &image::Reservation) -> Task {
+    let [execution, period, deadline] = [one.budget, one.period, one.deadline].map(Nanoseconds);
+    Task { execution, period, deadline, priority: one.priority }
 }
 
 /// Whether a task may take the budgets of its next jobs.

@@ -12,13 +12,13 @@ use std::iter;
 use fusee_abi::call::rights;
 use fusee_abi::image::{self, class, kind, release};
 use fusee_abi::script::{Step, operation};
-use fusee_sched::key::{Policy, PolicyName, PriorityPoint, TaskParameters};
+use fusee_sched::key::PolicyName;
 use fusee_sched::time::Nanoseconds;
 use fusee_sched_analysis::Above;
 use fusee_sched_analysis::servers::{Caller, Server};
 
 use super::scripts::Excesses;
-use super::{lives, milliseconds, scripts, unknown};
+use super::{analysed, lives, milliseconds, scripts, unknown};
 use crate::resolve::{Device, Graph, Resolved};
 
 /// A system, analysed for the waits of its tasks.
@@ -805,21 +805,8 @@ impl<'a> Waiting<'a> {
     fn comes_after(&self, task: usize, other: usize) -> bool {
         let record = &self.system.clusters[self.cluster(task)].1;
         let policy = PolicyName::from_number(record.policy).unwrap_or_default();
-        let point = |task: usize| {
-            let one = self.reservation(task)?;
-            let parameters = TaskParameters {
-                execution: Nanoseconds(one.execution),
-                period: Nanoseconds(one.period),
-                deadline: Nanoseconds(one.deadline),
-                priority: one.priority,
-                cpus: record.cpus.count_ones(),
-            };
-            match policy.priority_point(&parameters) {
-                PriorityPoint::Constant(point) => Some(point),
-                PriorityPoint::AfterRelease(_) => None,
-            }
-        };
-        point(task).zip(point(other)).is_some_and(|(own, other)| own < other)
+        let one = |task: usize| self.reservation(task).map(analysed);
+        one(task).zip(one(other)).is_some_and(|(own, other)| own.always_precedes(&other, policy))
     }
 
     /// The reason why nothing hard is proved in the cluster `index`: a server is boosted there, and nothing declares how often.

@@ -221,7 +221,28 @@ fn dispatch(arguments: &Arguments) -> Result<bool> {
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsString;
+
     use super::*;
+
+    #[test]
+    fn two_dashes_before_arguments_of_gdb_are_handed_on_wherever_they_stand() {
+        for (line, handed_on) in [
+            ("gdb -- -batch -ex continue", "-- -batch -ex continue"),
+            ("gdb --no-install -- -batch", "-- -batch"),
+            ("--wide gdb --", "--"),
+            ("gdb --debug -- -batch", "--debug -- -batch"),
+            ("gdb --debug", "--debug"),
+            ("gdb", ""),
+        ] {
+            let line: Vec<OsString> = ["cargo xtask"].into_iter().chain(line.split(' ')).map(OsString::from).collect();
+            let arguments = Arguments::try_parse_from(&line).map_err(|error| error.to_string()).expect("it parses");
+            let Command::Gdb(passed) = arguments.command else { panic!("{line:?} is `gdb`") };
+            let words = passed::with_dashes(&passed.arguments, &line);
+            let words: Vec<&str> = words.iter().filter_map(|word| word.to_str()).collect();
+            assert_eq!(words.join(" "), handed_on, "{line:?}");
+        }
+    }
 
     #[test]
     fn a_wrong_option_is_blamed_and_not_the_manifest() {

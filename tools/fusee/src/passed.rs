@@ -142,14 +142,27 @@ fn filter(arguments: &[OsString]) -> Option<&str> {
     None
 }
 
+/// The arguments with the `--` that stands before all of them in `line`: the parser takes it for its own, and other programs need it.
+pub fn with_dashes(arguments: &[OsString], line: &[OsString]) -> Vec<OsString> {
+    let mut words = arguments.to_vec();
+    if let Some(place) = line.iter().position(|word| word == "--")
+        && !words.iter().any(|word| word == "--")
+    {
+        let behind = line.len() - place - 1;
+        words.insert(words.len().saturating_sub(behind), "--".into());
+    }
+    words
+}
+
 /// Builds a package and runs its program.
 fn run(package: &str, name: &str, passed: &Passed, arguments: &Arguments) -> Result<bool> {
     let manifest = root()?.join("Cargo.toml");
     let mut command = cargo();
     command.arg("run").arg("--quiet").arg("--manifest-path").arg(manifest).args(["--package", package, "--"]);
     command.arg(name);
-    let status =
-        command.args(arguments.everywhere.words()).args(&passed.arguments).status().context("cargo does not start")?;
+    let line: Vec<OsString> = std::env::args_os().collect();
+    let words = with_dashes(&passed.arguments, &line);
+    let status = command.args(arguments.everywhere.words()).args(words).status().context("cargo does not start")?;
     Ok(status.success())
 }
 

@@ -137,7 +137,7 @@ pub enum Reason {
     NoWaiter { notification: String },
     /// A driver lacks a handle that its program asks for, or the object of that handle is too small.
     #[error("driver `{driver}` of `{device}` needs a handle `{handle}`: {text}")]
-    DriverNeeds { device: String, driver: String, handle: &'static str, text: String },
+    DriverNeeds { device: String, driver: String, handle: Box<str>, text: String },
     /// One region twice in one task.
     #[error("task `{task}` has region `{region}` twice")]
     RegionTwice { task: String, region: String },

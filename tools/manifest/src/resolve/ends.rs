@@ -7,6 +7,7 @@ use fusee_accel_contract::space;
 use fusee_graph::names;
 
 use super::mistakes::mentions;
+use super::users::KICK;
 use super::{
     Device, Entry,
     Fail::{self, At},
@@ -17,6 +18,8 @@ use crate::quantity::Bytes;
 
 /// The driver of this repository, `drivers/gpu`.
 const DRIVER: &str = "gpu-driver/gpu-driver";
+/// The driver of this repository for a processor of the board, `drivers/r5f`.
+const PROCESSOR_DRIVER: &str = "r5f-driver/r5f-driver";
 
 impl Resolver<'_> {
     pub(super) fn ends(&mut self) {
@@ -30,6 +33,8 @@ impl Resolver<'_> {
         }
         for index in 0..self.out.devices.len() {
             let result = self.is_served(index);
+            self.keep(Of::Nothing, result);
+            let result = self.are_heard(index);
             self.keep(Of::Nothing, result);
             let result = self.are_weighed(index);
             self.keep(Of::Nothing, result);
@@ -90,6 +95,42 @@ impl Resolver<'_> {
         Ok(())
     }
 
+    /// The clients of this processor of the board can wake its driver while they hold an engine, and the driver of this repository knows their buffers.
+    /// Without either their operations fail, and nothing says why.
+    fn are_heard(&self, index: usize) -> Result<(), Fail> {
+        self.sound(Of::Device(index))?;
+        let Device { driver, ref contexts, ref name, ref processor, .. } = self.out.devices[index];
+        if processor.as_ref().is_none_or(|one| one.program.is_none())
+            || self.out.tasks[driver].binary != PROCESSOR_DRIVER
+        {
+            return Ok(());
+        }
+        for client in contexts.iter().skip(1).copied() {
+            self.sound(Of::Handles(client))?;
+            let task = &self.out.tasks[client];
+            let entry = |wanted: &str| task.environment.iter().find(|entry| entry.name == wanted);
+            let needed = rights::CALL | rights::INSIDE;
+            let own = entry(KICK).and_then(|entry| self.out.handle(client, entry.handle));
+            if !own.is_some_and(|one| one.kind == kind::ENDPOINT && one.rights & needed == needed) {
+                let (own, file) = &self.file.tasks.0[client];
+                let written = file.handles.0.iter().find(|(handle, _)| handle.get_ref() == KICK);
+                let place = written.map_or_else(|| own.span(), |(_, text)| text.span());
+                let needs = "\"endpoint NAME: call inside\": it is called while an engine is held";
+                return Err(At(place, Reason::Needs { what: "kick", of: task.name.clone(), needs }));
+            }
+            let handle = format!("buffer.{}", task.name);
+            if entry("buffer").is_some() && !self.out.tasks[driver].environment.iter().any(|one| one.name == handle) {
+                self.sound(Of::Handles(driver))?;
+                let (own, file) = &self.file.devices.0[index];
+                let place = file.driver.as_ref().unwrap_or(own).span();
+                let text = format!("\"region NAME: physical\", the region of `buffer` of `{}`", task.name);
+                let (device, driver) = (name.clone(), self.out.tasks[driver].name.clone());
+                return Err(At(place, Reason::DriverNeeds { device, driver, handle: handle.into(), text }));
+            }
+        }
+        Ok(())
+    }
+
     /// The driver of this device has the handles that the driver of this repository asks for by name, if it is that one and there
     /// are clients.
     fn is_served(&self, index: usize) -> Result<(), Fail> {
@@ -142,7 +183,7 @@ impl Resolver<'_> {
                 self.sound(Of::Handles(driver))?;
                 let (own, file) = &self.file.devices.0[index];
                 let place = file.driver.as_ref().unwrap_or(own).span();
-                let (device, driver) = (name.clone(), task.name.clone());
+                let (device, driver, handle) = (name.clone(), task.name.clone(), handle.into());
                 return Err(At(place, Reason::DriverNeeds { device, driver, handle, text }));
             }
         }

@@ -112,6 +112,19 @@ fn what_is_no_processor_or_somebody_elses_is_refused() {
 }
 
 #[test]
+fn a_client_that_could_not_wake_the_driver_or_whose_buffer_it_does_not_know_is_refused() {
+    let instead = |from: &str, to: &str| parse(&SYSTEM.replacen(from, to, 1)).map(|_| ()).unwrap_err();
+    let kick = ["kick of `radio` needs \"endpoint NAME: call inside\": it is called while an engine is held"];
+    assert_eq!(instead("call inside", "call"), kick);
+    assert_eq!(instead("kick = \"endpoint", "door = \"endpoint"), kick);
+    let buffer = "driver `dsp` of `dsp` needs a handle `buffer.radio`: \"region NAME: physical\", the region of `buffer` of `radio`";
+    assert_eq!(instead("\"buffer.radio\"", "\"buffer.radios\""), [buffer]);
+    // A client that has none works on memory of the device.
+    let no_buffer = SYSTEM.replacen("buffer = \"region samples: read write\", ", "", 1);
+    assert!(parse(&no_buffer).is_ok());
+}
+
+#[test]
 fn a_board_without_the_processor_lacks_it() {
     let text = SYSTEM.replacen("board = \"versal\"", "board = \"zcu102\"", 1);
     let errors = Manifest::parse(Path::new("m.toml"), &text).unwrap_err().0;

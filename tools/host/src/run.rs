@@ -408,6 +408,7 @@ pub fn print_outcome(image: &Image, run: &Run, say: &dyn Fn(&str)) -> Vec<Proble
             broken.push(Problem { cause: Cause::Declaration, text });
         }
     }
+    broken_unnoticed(image, run).iter().for_each(|words| eprintln!("{} {words}", report::yellow("note:")));
     if let Some(why) = excuse(image, run) {
         for words in std::mem::take(&mut verdict.misses) {
             eprintln!("{} {words}: {why}", report::yellow("note:"));
@@ -419,6 +420,19 @@ pub fn print_outcome(image: &Image, run: &Run, say: &dyn Fn(&str)) -> Vec<Proble
     }
     broken.extend(problems);
     broken
+}
+
+/// The declarations that did not hold, as sentences, if no deadline was missed. A proof relies on them, so a run without a miss shows them, too.
+#[must_use]
+pub fn broken_unnoticed(image: &Image, run: &Run) -> Vec<String> {
+    let system = &image.manifest.system;
+    let Ok(trace) = &run.trace else { return Vec::new() };
+    let verdict = run.watch(trace, system).verdict(image.manifest.expectations.as_ref());
+    if !verdict.misses.is_empty() {
+        return Vec::new();
+    }
+    let times_are_own = run.by == By::Board || run.by == By::QemuDet && run.turns.others() == 0;
+    observed::broken_unnoticed(&answers::observed(trace, system), times_are_own)
 }
 
 /// All that is known of a run, for scripts.

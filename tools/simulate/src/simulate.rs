@@ -28,7 +28,7 @@ use fusee_host::decisive::Decisive;
 use fusee_host::folders::Folder;
 use fusee_host::hosted;
 use fusee_host::judge::{Cause, Problem, Verdict, Watch};
-use fusee_host::observed::{Observed, broken};
+use fusee_host::observed::{Observed, What, broken};
 use fusee_host::project::Project;
 use fusee_host::report;
 use fusee_host::system;
@@ -387,6 +387,11 @@ fn one(
             "{} a service of `{name}` took {longest} ns, longer than its service_max ({declared} ns): {why}",
             report::yellow("warning:")
         );
+    }
+    if !problems.iter().any(|problem| problem.cause == Cause::MissedDeadlines) {
+        // Services that are too long have been named.
+        let others: Vec<_> = observed.declarations().into_iter().filter(|one| one.what != What::Service).collect();
+        broken(&others).iter().for_each(|words| eprintln!("{} {words}", report::yellow("note:")));
     }
     arguments.pictures.draw(trace, manifest, title)?;
     if let Err(error) = kept {

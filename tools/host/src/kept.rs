@@ -89,7 +89,12 @@ impl Kept {
     /// # Errors
     /// There is none, it is not whole, or it cannot be read.
     pub fn last(project: &Project) -> Result<Kept> {
-        Kept::read(&folders::last(project)?.0.kept(FOLDER)?)
+        let folder = folders::last(project)?.0.kept(FOLDER)?;
+        ensure!(
+            folder.join(RUN).exists(),
+            "the last run was not one of `cargo xtask run`: a simulated system leaves no memory"
+        );
+        Kept::read(&folder)
     }
 
     /// Reads the run that is kept in `folder`.

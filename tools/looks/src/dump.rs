@@ -32,7 +32,7 @@ pub struct DumpArguments {
 
 /// Prints the state that the last run left.
 pub fn dump(arguments: &DumpArguments) -> Result<bool> {
-    let kept = Kept::last(&Project::here()?).context("no run to look into; try `cargo xtask run`")?;
+    let kept = Kept::last(&Project::here()?).context("no run to look into")?;
     let system = &kept.manifest.system;
     let task = arguments.task.as_ref().map(|name| number_of(system, name)).transpose()?;
     let look = Look::new(system, &kept.programs)?;

@@ -91,9 +91,27 @@ fn test(options: &Options) -> Result<bool> {
     if let Some(path) = &options.junit {
         queue::write_junit(path, &project::name()?, &done)?;
     }
-    if let Some(failed) = done.iter().find(|one| one.name.contains("::") && !one.found.problems.is_empty()) {
-        let name = failed.name.rsplit("::").next().unwrap_or_default();
-        words::say(&format!("look into it: `cargo xtask run {name}.toml`, then `cargo xtask trace` or `dump`"));
+    let failed = done.iter().filter(|one| !one.found.problems.is_empty());
+    if let Some(words) = failed.filter_map(|one| hint(&one.name)).next() {
+        words::say(&words);
     }
     Ok(!conclusion.has_failed())
+}
+
+/// The command that shows more of a test of this name, if a system failed: what failed on the host has said all.
+fn hint(name: &str) -> Option<String> {
+    let (_, system) = name.rsplit_once("::").filter(|_| name != project::HOST)?;
+    Some(format!("look into it: `cargo xtask run {system}.toml`, then `cargo xtask trace` or `dump`"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_system_that_failed_is_looked_into_and_a_test_on_the_host_is_not() {
+        let words = "look into it: `cargo xtask run tests/late.toml`, then `cargo xtask trace` or `dump`";
+        assert_eq!(hint("det::tests/late").as_deref(), Some(words));
+        assert_eq!(hint(project::HOST), None);
+    }
 }

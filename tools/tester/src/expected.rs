@@ -150,7 +150,7 @@ pub fn compare_trace(
             let verdict = Watch::of(trace, system).verdict(Some(expected));
             let said = [verdict.ends, verdict.misses].concat();
             if said.len() != wanted.len() || !said.iter().zip(wanted).all(|(said, wanted)| has_parts(said, wanted)) {
-                problems.push(format!("found wrong\n{}\nnot\n{}", said.join("\n"), wanted.join("\n")));
+                problems.push(wrong_verdict(&said, wanted));
             }
         }
         if let Some(expected) = &expected.taken {
@@ -164,6 +164,15 @@ pub fn compare_trace(
         }
     }
     problems
+}
+
+/// The problems of a run beside those that `verdict` lists.
+fn wrong_verdict(said: &[String], wanted: &[String]) -> String {
+    let list = |lines: &[String]| match lines {
+        [] => "  none".to_owned(),
+        lines => lines.iter().map(|line| format!("  {line}")).collect::<Vec<_>>().join("\n"),
+    };
+    format!("the problems of the run\n{}\nare not those of `verdict`\n{}", list(said), list(wanted))
 }
 
 /// Explanations of the problems of a run: its console, and the lines at which it faulted.
@@ -241,4 +250,17 @@ pub fn difference(expected: &str, seen: &str) -> Option<String> {
         lines.iter().skip(same).take(5).map(|line| format!("{sign} {line}\n")).collect::<String>()
     };
     Some(format!("differs from line {} on:\n{}{}", same + 1, part(&expected, '-'), part(&seen, '+')))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wrong_verdict_names_both_lists_and_an_empty_one_is_named() {
+        let missed =
+            "hard task `brake` missed 5 of 49 deadlines; 0 releases were skipped, 0 jobs are overdue".to_owned();
+        let words = wrong_verdict(std::slice::from_ref(&missed), &[]);
+        assert_eq!(words, format!("the problems of the run\n  {missed}\nare not those of `verdict`\n  none"));
+    }
 }

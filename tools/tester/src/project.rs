@@ -25,7 +25,7 @@ use crate::golden;
 /// The folder of a project's test systems.
 const FOLDER: &str = "tests";
 /// The name of the check that runs tests on the host.
-const HOST: &str = "host::cargo test";
+pub const HOST: &str = "host::cargo test";
 /// Seconds of a run, unless its manifest says otherwise.
 const SECONDS: u64 = 60;
 
@@ -101,6 +101,8 @@ fn on_host(project: &Project) -> Case {
     let body = move || {
         let mut command = project::cargo();
         command.args(["test", "--workspace", "--quiet"]).current_dir(root);
+        // Cargo prints nothing until all tests are built, which takes minutes at first.
+        eprintln!("running `cargo test`");
         let output = meter::output(&mut command).context("cargo does not start")?;
         let [printed, said] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
         if !output.status.success() {
@@ -253,7 +255,8 @@ impl Test {
         if !problems.is_empty() {
             problems.extend(explanations(&image, &run));
         }
-        Ok(Found::with_words(run.late_words().unwrap_or_default(), problems))
+        let words: Vec<String> = run.late_words().into_iter().chain(system::broken_unnoticed(&image, &run)).collect();
+        Ok(Found::with_words(words.join("; "), problems))
     }
 
     /// How the trace differs from the golden one, if there is one; it is written instead if that is asked for.

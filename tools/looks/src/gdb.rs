@@ -28,6 +28,9 @@ const LIMIT: Duration = Duration::from_secs(24 * 3600);
 #[derive(Args)]
 pub struct GdbArguments {
     /// The system's manifest. [default: the demo; in a project of one's own its system.toml]
+    #[arg(conflicts_with = "manifest")]
+    system: Option<PathBuf>,
+    /// The system's manifest, named by an option.
     #[arg(long)]
     manifest: Option<PathBuf>,
     /// Build programs of tasks for a debugger, beside the others: hardly optimised, with functions and most variables at hand, and slower.
@@ -38,11 +41,18 @@ pub struct GdbArguments {
     gdb: Vec<String>,
 }
 
+impl GdbArguments {
+    /// The manifest that is named, if one is.
+    fn path(&self) -> Option<&Path> {
+        self.manifest.as_deref().or(self.system.as_deref())
+    }
+}
+
 /// Runs a system under gdb.
 pub fn gdb(arguments: &GdbArguments, install: bool) -> Result<bool> {
     let program = toolchain::find_gdb(install)?;
     let workspace = Workspace { debug: arguments.debug, ..Workspace::here(install)? };
-    let manifest = workspace.project.manifest(arguments.manifest.as_deref())?;
+    let manifest = workspace.project.manifest(arguments.path())?;
     let (workspace, _folder) = workspace.in_folder()?;
     let image = workspace.image(&manifest, Profile::Det, false)?;
     let mut gdb = Command::new(program);
@@ -137,4 +147,27 @@ fn quoted(path: &Path) -> Result<String> {
     let text = path.to_str().with_context(|| format!("{} is not UTF-8", path.display()))?;
     ensure!(!text.contains(['"', '\\', ' ', '\'']), "gdb does not take the path `{text}`");
     Ok(format!("\"{text}\""))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        gdb: GdbArguments,
+    }
+
+    #[test]
+    fn a_manifest_is_named_with_or_without_an_option_before_the_arguments_for_gdb() {
+        for line in ["gdb --debug m.toml -- -batch", "gdb --manifest m.toml --debug -- -batch"] {
+            let Line { gdb } =
+                Line::try_parse_from(line.split(' ')).map_err(|error| error.to_string()).expect("it parses");
+            assert_eq!((gdb.path(), &gdb.gdb[..]), (Some(Path::new("m.toml")), &["-batch".to_owned()][..]), "{line}");
+        }
+        assert!(Line::try_parse_from(["gdb", "m.toml", "--manifest", "n.toml"]).is_err());
+    }
 }

@@ -42,6 +42,12 @@ mod pulse;
 #[path = "../../../docs/examples/lamp.rs"]
 mod lamp;
 
+/// That of `docs/dsp.md`.
+#[cfg(test)]
+#[allow(dead_code)]
+#[path = "../../../docs/examples/spectrum.rs"]
+mod spectrum;
+
 /// And that of `docs/gpu-five-minutes.md`.
 #[cfg(test)]
 #[allow(dead_code)]

@@ -18,13 +18,14 @@ use fusee_host::project::{KEPT_DIR, Project};
 use crate::command::as_tool;
 
 /// Pages whose commands are run.
-const PAGES: [&str; 18] = [
+const PAGES: [&str; 19] = [
     "docs/accelerator.md",
     "docs/buses.md",
     "docs/car.md",
     "docs/debugging.md",
     "docs/demo.md",
     "docs/drivers.md",
+    "docs/dsp.md",
     "docs/first-power-on.md",
     "docs/first-task.md",
     "docs/five-minutes.md",

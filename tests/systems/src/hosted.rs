@@ -11,12 +11,12 @@ use std::sync::{Arc, OnceLock};
 
 use anyhow::{Context as _, Result, anyhow};
 use fusee_abi::trace::Event;
-use fusee_host::hosted::plan;
 use fusee_host::report;
 use fusee_host::system;
 use fusee_kernel_core::FaultKind;
 use fusee_manifest::trace::Trace;
 use fusee_manifest::{Manifest, Profile, Task, Variant};
+use fusee_simulate::hosted::plan;
 use fusee_simulator::{Hosted, Options, Overheads, Report, simulate_with, unsuited};
 use fusee_tester::expected::{compare_trace, difference};
 use fusee_tester::golden;

@@ -29,7 +29,7 @@
 //! stream         the trace that a task sends
 //! turns          turns of emulated CPUs
 //! docs, readme   pages: links, commands, and their output
-//! proofs         commands that are evidence of what works
+//! proofs         commands that are evidence of features
 //! browser        pages in a browser
 //! markdown       pages, parsed
 //! resolution     features of all crates

@@ -36,7 +36,7 @@ pub fn check(fusee: &Project) -> Result<Vec<String>> {
     let mut command = cargo();
     // Changes without a commit are packaged, too.
     command.args(["package", "--quiet", "--allow-dirty", "--offline"]);
-    // Compiled from what is packed, and from the packed crates of ours alone; nobody reads the result.
+    // The packages are compiled from each other, and the results are removed.
     command.env("CARGO_PROFILE_DEV_DEBUG", "0");
     for name in &public {
         command.args(["--package", name]);

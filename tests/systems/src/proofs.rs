@@ -9,7 +9,7 @@
 //!
 //! [[command]]
 //! command = "cargo xtask study"
-//! check = "campaign::study"     # this check runs what the command runs
+//! check = "campaign::study"     # this check does the work of the command
 //! without = "..."               # the part that the check leaves out; without `check` the reason why no check runs it
 //! ```
 //!
@@ -48,7 +48,7 @@ struct Entry {
     /// Lines that it prints, if this module runs it.
     #[serde(default)]
     prints: Vec<String>,
-    /// The check that runs what the command runs.
+    /// The check that does the work of the command.
     check: Option<String>,
     /// The part that no check runs, and why.
     without: Option<String>,

@@ -250,7 +250,8 @@ impl<'a> Builder<'a> {
         let packages: Vec<&str> = kernels.iter().flatten().map(|(package, _)| *package).collect();
         // Firmware of several boards does not take each other's place.
         let folder = engine.join("target").join(board);
-        run(command.current_dir(&engine), &folder, &format!("firmware with kernels of `{}`", packages.join("`, `")))?;
+        let what = format!("firmware with kernels of `{}`", packages.join("`, `"));
+        run(command.current_dir(&engine), &folder, &what, &[])?;
         Ok(folder.join(KERNEL_TARGET).join("release").join(program))
     }
 
@@ -277,7 +278,7 @@ impl<'a> Builder<'a> {
         // Whole programs are optimised when they are linked, so the last crate alone is compiled with this flag, and all others are shared.
         let is_small = self.kernel != Kernel::Checked && self.kernel.level().keeps_schedule();
         let last: &[&str] = if is_small { &[SMALL] } else { &[] };
-        run_with(command.current_dir(&project.root), &folder, &what, last)?;
+        run(command.current_dir(&project.root), &folder, &what, last)?;
         Ok(folder.join(KERNEL_TARGET).join("release").join(package))
     }
 
@@ -288,7 +289,7 @@ impl<'a> Builder<'a> {
         command.args(["build", "--release", "--target", R5F_TARGET, "--package", package, "--bin", package]);
         command.env(BUILD_DIR, self.compiled(project, DEFAULT_BOARD));
         let folder = self.folder(project);
-        run(command.current_dir(&project.root), &folder, &format!("firmware `{package}`"))?;
+        run(command.current_dir(&project.root), &folder, &format!("firmware `{package}`"), &[])?;
         Ok(folder.join(R5F_TARGET).join("release").join(package))
     }
 
@@ -312,7 +313,7 @@ impl<'a> Builder<'a> {
                 Some(package) => format!(" of `{package}`"),
                 None => if is_foreign { " of Fusee" } else { "" }.to_owned(),
             };
-            run(command.current_dir(&project.root), &folder, &format!("{} program{s}{of}", programs.len()))?;
+            run(command.current_dir(&project.root), &folder, &format!("{} program{s}{of}", programs.len()), &[])?;
         }
         Ok(())
     }
@@ -353,7 +354,7 @@ impl<'a> Builder<'a> {
         let mut command = self.toolchain.cargo("host", &[]);
         command.args(["build", "--release", "--package", package]);
         let folder = self.target_dir();
-        run(command.current_dir(&self.fusee.root), &folder, &format!("plugin `{package}`"))?;
+        run(command.current_dir(&self.fusee.root), &folder, &format!("plugin `{package}`"), &[])?;
         let name = format!("{}{library}{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);
         Ok(folder.join("release").join(name))
     }
@@ -434,19 +435,15 @@ fn is_built(id: &str) -> bool {
 }
 
 fn note_built(id: String) {
-    if let Some(built) = BUILT.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
-        built.insert(id);
-    }
+    let _ = BUILT.lock().unwrap_or_else(PoisonError::into_inner).as_mut().map(|built| built.insert(id));
 }
 
 /// Runs cargo, which builds into `folder`. On a terminal cargo shows what it does, elsewhere one line says what is built: each
-/// only the first time, because some commands build again and again.
-pub(crate) fn run(command: &mut Command, folder: &Path, what: &str) -> Result<()> {
-    run_with(command, folder, what, &[])
-}
-
-/// Runs cargo as [`run`] does. `last`: flags for the last crate, if the command is `cargo rustc`.
-fn run_with(command: &mut Command, folder: &Path, what: &str, last: &[&str]) -> Result<()> {
+/// only the first time, because some commands build again and again. `last`: flags for the last crate of `cargo rustc`.
+///
+/// # Errors
+/// Cargo does not start, or cannot build.
+pub fn run(command: &mut Command, folder: &Path, what: &str, last: &[&str]) -> Result<()> {
     static TOLD: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
     let is_watched = std::io::stderr().is_terminal();
     let is_told = || !TOLD.lock().unwrap_or_else(PoisonError::into_inner).insert(what.to_owned());
@@ -544,7 +541,7 @@ enum RunsOn<'a> {
 
 /// Programs that one call of cargo builds.
 #[derive(Debug)]
-pub(crate) struct Step<'a> {
+pub struct Step<'a> {
     /// The board.
     board: &'a str,
     /// Where they come from.
@@ -558,7 +555,10 @@ pub(crate) struct Step<'a> {
 /// How to build the programs `wanted`, written package/program. Cargo puts all programs of one folder side by side, whatever package
 /// they are of, so those that have namesakes in their workspace go to a folder of their package: whichever run builds them, none
 /// gets another's.
-pub(crate) fn steps<'a>(
+///
+/// # Errors
+/// A program that is in no workspace, or in two.
+pub fn steps<'a>(
     board: &'a str,
     wanted: &BTreeSet<&'a str>,
     projects: &[&'a Project],

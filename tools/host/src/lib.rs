@@ -25,7 +25,6 @@
 //! qemu       runs an image under a time limit
 //! line       a serial line on which a kernel speaks
 //! port       a serial port of this host
-//! hosted     programs of tasks for the host, where the simulator runs them
 //! build      kernel, firmware, tasks and manifest -> one bootable image
 //! remap      names of sources in programs
 //! project    the cargo workspace that a command is about
@@ -55,7 +54,6 @@ pub mod ends;
 pub mod errata;
 pub mod evidence;
 pub mod folders;
-pub mod hosted;
 pub mod isolation;
 pub mod judge;
 pub mod kept;

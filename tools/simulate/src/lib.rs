@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! command    the command line
+//! hosted     programs of tasks, built for the host
 //! simulate   the simulation of one system, or of the systems of task sets, and its verdict
 //! ```
 //!
@@ -15,6 +16,7 @@
 #![allow(rustdoc::private_intra_doc_links)]
 
 pub mod command;
+pub mod hosted;
 #[cfg(test)]
 #[path = "../../fusee/src/published.rs"]
 mod published;

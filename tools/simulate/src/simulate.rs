@@ -26,7 +26,6 @@ use indicatif::{ProgressBar, ProgressStyle};
 use fusee_host::answers::{self, RunAnswer, VerdictAnswer};
 use fusee_host::decisive::Decisive;
 use fusee_host::folders::Folder;
-use fusee_host::hosted;
 use fusee_host::judge::{Cause, Problem, Verdict, Watch};
 use fusee_host::observed::{Observed, What, broken};
 use fusee_host::project::Project;
@@ -36,6 +35,8 @@ use fusee_host::words;
 use fusee_tool::task_set as written;
 use fusee_tool::trace::Pictures;
 use fusee_tool::values::{self, Sizes};
+
+use crate::hosted;
 
 /// Records that are kept for `cargo xtask trace` and for pictures; of a longer run it is the first ones.
 const KEPT: usize = 4_000_000;

@@ -10,10 +10,9 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context, Result};
+use fusee_host::build::{DEFAULT_BOARD, Step, run, steps};
+use fusee_host::project::{Project, cargo};
 use fusee_manifest::Reason;
-
-use crate::build::{DEFAULT_BOARD, Step, run, steps};
-use crate::project::{Project, cargo};
 
 /// Flags of the compiler: fixed addresses.
 const FLAGS: &str = "-Crelocation-model=static";
@@ -64,7 +63,7 @@ impl Plan<'_> {
             }
             let s = if step.programs.len() == 1 { "" } else { "s" };
             let what = format!("{} program{s} for this host", step.programs.len());
-            run(command.current_dir(&step.project.root), &folder, &what)?;
+            run(command.current_dir(&step.project.root), &folder, &what, &[])?;
         }
         Ok(built)
     }

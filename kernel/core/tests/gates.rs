@@ -1,7 +1,7 @@
-//! Gates, model-checked: engines that are taken back from clients without a lock, and handed back to them, in every order of what the kernel, its
+//! Gates, model-checked: engines that are taken back from clients without a lock, and handed back to them, in every order of the steps of the kernel, its
 //! tasks and the device do.
 //!
-//! [`model`] says what is checked in each state, and [`table::device`] what the device does. One line is printed for each model.
+//! [`model`] lists the checks of each state, and [`table::device`] the acts of the device. One line is printed for each model.
 #![allow(missing_docs)]
 
 mod model;
@@ -32,7 +32,7 @@ fn model(name: &str, cpus: u8) -> Model {
 const DRIVER: [Step; 2] = [Wait("event"), Acknowledge("line")];
 const USER: [Step; 3] = [Acquire("x"), Submit("x"), Release("x")];
 
-/// Who waits for the driver with the latest key has to lend to it.
+/// A task that waits for the driver with the latest key has to lend to it.
 const ORDERS: [[u64; 3]; 3] = [[3, 4, 5], [3, 5, 4], [4, 5, 3]];
 
 fn two_users(cpus: u8, deadlines: [u64; 3]) -> Model {
@@ -77,7 +77,7 @@ fn whoever_dies_leaves_the_engine_to_the_class() {
     holds(&two);
 }
 
-/// A driver ends and begins again, at any time: who wants the engine has it or hears why not, and clients without a lock have it back.
+/// A driver ends and begins again, at any time: a task that wants the engine has it or hears why not, and clients without a lock have it back.
 #[test]
 fn a_driver_that_begins_again_opens_the_gates_that_stayed_shut() {
     for cpus in 1..=2 {
@@ -96,7 +96,7 @@ fn a_driver_that_begins_again_opens_the_gates_that_stayed_shut() {
     holds(&Model { supervisor: Some(("supervisor", "driver")), gates, ..reset.ticks(2) });
 }
 
-/// A driver that answers or does not, and resets what it says or not.
+/// A driver that answers or does not, and resets the engines that it names or does not.
 const RESETTER: [Step; 4] = [Wait("event"), Acknowledge("line"), Reset("x"), Complete("line", "x")];
 
 #[test]
@@ -137,7 +137,7 @@ fn engines_that_are_acquired_together_are_taken_back_and_handed_back_as_they_are
     }
 }
 
-/// What is wrong must be found: else the checks say nothing.
+/// Each planted fault must be found: else the checks say nothing.
 #[test]
 fn devices_that_do_not_keep_to_their_half_of_the_handshake_are_found() {
     for (wrong, found) in [

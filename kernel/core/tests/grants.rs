@@ -1,8 +1,8 @@
 //! Handles in messages, against an oracle: random histories of giving, revoking, giving up, using and dying.
 //!
 //! The oracle is a tree of grants that is walked in full. It foretells every value a handle gets, every error of a
-//! gift, and after each step what every value that ever was a handle names, with which rights.
-//! From the kernel it takes who serves whom at the moment, which is not what is tested here.
+//! gift, and after each step the object of every value that ever was a handle, with its rights.
+//! From the kernel it takes the servers of the present calls, which are not tested here.
 #![allow(missing_docs)]
 
 mod table;
@@ -96,7 +96,7 @@ bytes = "4KiB"
 /// One handle, from when it was made; also when it is gone.
 #[derive(Clone, Debug)]
 struct Grant {
-    /// What it was copied from.
+    /// The handle that it was copied from.
     parent: Option<usize>,
     task: usize,
     slot: usize,
@@ -141,7 +141,7 @@ impl Oracle {
         self.grants.iter().position(|grant| grant.present && grant.task == task && grant.value == value)
     }
 
-    /// What a call through `value` finds.
+    /// The object that a call through `value` finds.
     fn resolve(&self, task: usize, value: u64, right: u32) -> Result<&Grant, Error> {
         let grant = &self.grants[self.find(task, value).ok_or(Error::BadHandle)?];
         match () {
@@ -264,7 +264,7 @@ fn mask(draw: &mut Draw) -> u32 {
     }
 }
 
-/// What happened in some histories.
+/// The events of some histories.
 type Seen = BTreeSet<String>;
 
 struct World {
@@ -310,7 +310,7 @@ impl World {
         self.compare()
     }
 
-    /// What every value that ever was a handle names.
+    /// The object of every value that ever was a handle.
     fn compare(&self) -> Result<(), String> {
         self.table.kernel.check()?;
         self.table.kernel.check_reach(&*self.table.board)?;
@@ -484,7 +484,7 @@ impl World {
             Ok(_) => self.oracle.refusal(task, gift.0, gift.1, is_taken.then_some(server)),
             Err(error) => Some(error),
         };
-        // `call_with` lends regions to whom may lend them, which is nobody here.
+        // `call_with` lends regions to threads that may lend them, and there is none here.
         let lends = call == Call::CallWith && endpoint.is_ok() && refusal == Some(Error::WrongKind);
         let refusal = if lends { Some(Error::MissingRight) } else { refusal };
         let result = self.call(cpu, task, call).and_then(Error::from_code);
@@ -571,7 +571,7 @@ impl World {
         self.received(cpu, task, code, before)
     }
 
-    /// What came of looking for a request: one, none yet, or one whose handle cannot be given. Then it looks again.
+    /// The result of looking for a request: one, none yet, or one whose handle cannot be given. Then it looks again.
     fn received(&mut self, cpu: CpuId, task: usize, code: Option<u64>, before: Vec<usize>) -> Result<(), String> {
         if !self.table.starts_again(task) {
             return if code == Some(0) { self.arrives(task) } else { Ok(()) };
@@ -625,7 +625,7 @@ proptest! {
     }
 }
 
-/// The property is worth what the histories do: among two hundred of them everything happens.
+/// Among two hundred histories everything happens: else the property would say little.
 #[test]
 fn random_histories_give_refuse_revoke_and_die_in_every_way() {
     let mut runner = TestRunner::deterministic();

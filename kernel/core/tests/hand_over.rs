@@ -1,6 +1,6 @@
 //! The hand-over of threads and reservations between CPUs, model-checked: every order of calls, kicks and timers.
 //!
-//! [`model`] says what is checked in each state, and what that rests on. One line is printed for each model.
+//! [`model`] lists the checks of each state, and their assumptions. One line is printed for each model.
 #![allow(missing_docs)]
 
 mod model;
@@ -87,7 +87,7 @@ fn a_reservation_follows_its_thread_to_the_server_and_back() {
     holds(&three);
 }
 
-/// In each state the device knows the key of who has its engine, whatever is lent to that one, and when its budget or its job ends.
+/// In each state the device knows the key of the holder of its engine, with each loan to it, and the end of its budget or its job.
 #[test]
 fn a_device_that_decides_knows_the_keys() {
     for (cpus, deadlines) in [(1, [3, 4, 5]), (1, [5, 4, 3]), (2, [3, 5, 4]), (2, [4, 3, 5])] {
@@ -180,7 +180,7 @@ fn a_bottom_half_without_a_budget_lets_its_waiter_go_on() {
     }
 }
 
-/// A waiter lends to the holder of a mutex and goes on when that lets it, whatever the classes of both: on one CPU the holder goes on behind it.
+/// A waiter lends to the holder of a mutex and goes on when that lets it, with any classes of both: on one CPU the holder goes on behind it.
 #[test]
 fn a_mutex_passes_to_its_only_waiter_and_back() {
     let users = [
@@ -211,7 +211,7 @@ fn a_fast_switch_does_what_the_slow_path_does() {
     }
 }
 
-/// A server with a budget of its own takes what it is sent at once, if it comes before the sender.
+/// A server with a budget of its own takes a message at once, if it comes before the sender.
 #[test]
 fn what_is_sent_by_the_fast_path_arrives_as_by_the_slow_one() {
     for (cpus, server) in [(1, real_time(3)), (2, real_time(3)), (1, periodic(3, 1, 3)), (1, background(1))] {

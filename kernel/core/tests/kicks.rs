@@ -38,7 +38,7 @@ enum Way {
     Slow,
 }
 
-/// What the client's signal is answered with, and how often devices were kicked by then.
+/// The answer to the client's signal, and how often devices were kicked by then.
 fn signal(table: &mut Table, way: Way, slot: u16, bits: u64) -> (u64, u32) {
     let general = &mut table.board.registers[0].general;
     (general[NUMBER], general[0], general[1]) = (Call::Signal as u64, HandleValue::new(slot, 1).0, bits);
@@ -60,7 +60,7 @@ fn a_signal_is_a_kick_by_every_path_and_leaves_no_bits() {
         let mut table = table();
         assert_eq!(signal(&mut table, way, KICK, 1), (0, 1), "{way:?}");
         assert_eq!(signal(&mut table, way, KICK, 0), (0, 2), "{way:?}");
-        // The same notification, as one that kicks nothing: whatever bits there were would be found now.
+        // The same notification, as one that kicks nothing: any bits left would be found now.
         table.board.kicks.0 = None;
         let general = &mut table.board.registers[0].general;
         (general[NUMBER], general[0], general[DEADLINE]) =

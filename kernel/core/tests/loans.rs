@@ -1,9 +1,9 @@
 //! Regions lent with calls, against an oracle: random histories of lending, answering, waiting too long, stopping and
 //! dying.
 //!
-//! The oracle knows which calls are under way and what each has lent, and nothing of reply slots. After each step it is
-//! compared with what the machine was told to put at every place, and with what the kernel says. From the kernel it takes
-//! who waits for whose reply at the moment, which is not what is tested here.
+//! The oracle knows which calls are under way and which regions each has lent, and nothing of reply slots. After each step it is
+//! compared with the orders to the machine for every place, and with the answers of the kernel. From the kernel it takes
+//! the present waits for replies, which are not tested here.
 #![allow(missing_docs)]
 
 mod table;
@@ -76,7 +76,7 @@ fn slot(slot: usize) -> u64 {
 
 //--- The oracle --------------------------------------------------------------------------------------------
 
-/// What a task wants to lend with the call it makes.
+/// The regions that a task wants to lend with its call.
 #[derive(Clone, Copy, Debug)]
 struct Offer {
     region: usize,
@@ -92,7 +92,7 @@ struct Loan {
     writable: bool,
 }
 
-/// What happened in some histories.
+/// The events of some histories.
 type Seen = BTreeSet<String>;
 
 struct World {
@@ -100,7 +100,7 @@ struct World {
     /// Requests that were made and not received yet.
     offers: [Option<Offer>; TASKS],
     loans: Vec<Loan>,
-    /// What is left at each place of the last loan there.
+    /// The rest at each place of the last loan there.
     left: BTreeMap<(usize, usize), Place>,
     /// Tokens of requests that each server has received.
     tokens: [Vec<u64>; TASKS],
@@ -196,7 +196,7 @@ impl World {
         }
     }
 
-    /// What the calls under way have come to, and whether kernel and machine agree.
+    /// The state of the calls under way, and whether kernel and machine agree.
     fn follow(&mut self) -> Result<(), String> {
         self.end_loans();
         for client in 0..TASKS {
@@ -246,7 +246,7 @@ impl World {
         }
     }
 
-    /// What became of the request of `client`.
+    /// The fate of the request of `client`.
     fn follow_offer(&mut self, client: usize) -> Result<(), String> {
         let Some(Offer { region, mask }) = self.offers[client] else { return Ok(()) };
         let lends = may(client, region, "lend") && may(client, region, "read") && mask & rights::READ != 0;
@@ -319,7 +319,7 @@ proptest! {
     }
 }
 
-/// The property is worth what the histories do: among a hundred of them everything happens.
+/// Among a hundred histories everything happens: else the property would say little.
 #[test]
 fn random_histories_lend_refuse_answer_and_die_in_every_way() {
     let mut runner = TestRunner::deterministic();

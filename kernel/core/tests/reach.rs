@@ -1,4 +1,4 @@
-//! What is reached without a right is found: a machine that shows a task or a device something else than the kernel has decided.
+//! Each access without a right is found: a machine that shows a task or a device something else than the kernel has decided.
 #![allow(missing_docs)]
 
 mod table;
@@ -12,7 +12,7 @@ use fusee_kernel_core::{CpuId, Place, Trap};
 use fusee_manifest::Manifest;
 use table::{Table, thread};
 
-/// Two tasks on one CPU; the first has a mutex, and a place for what the second may lend it.
+/// Two tasks on one CPU; the first has a mutex, and a place for the region that the second may lend it.
 const SYSTEM: &str = r#"
 [system]
 name = "reach"

@@ -104,6 +104,7 @@ pub fn check(workspace: &Workspace) -> Result<Found> {
     problems.extend(here.edited()?);
     problems.extend(here.ended()?);
     problems.extend(here.refused()?);
+    problems.extend(here.noted()?);
     let (words, wrong) = runs::check(&here.folder.join("drawn"))?;
     problems.extend(wrong);
     Ok(Found::with_words(words, problems))
@@ -283,6 +284,26 @@ impl Here {
             if output.status.code() != Some(1) || !said.contains("the standard output: ") {
                 problems.push(format!("{arguments:?} into a full disk ends with {}: {said}", output.status));
             }
+        }
+        Ok(problems)
+    }
+
+    /// A declaration that does not hold is noted after a run in which nothing is late. After a simulation there is no memory to look into.
+    fn noted(&self) -> Result<Vec<String>> {
+        let mut problems = Vec::new();
+        let example = std::fs::read_to_string(self.root.join("docs/examples/first.toml"))?;
+        let path = self.manifest_path("noted")?;
+        std::fs::write(&path, example.replace("times = 2", "times = 1"))?;
+        let ended = self.run(&["run", "--manifest", &path])?;
+        let words = "declared: a job of `hello` calls `console` once (`times`); it did so 2 times in `hello#5`";
+        if ended.code != Some(0) || !ended.text.contains(words) {
+            problems.push(format!("a second call in a job is not noted: {}", ended.text));
+        }
+        let path = self.manifest("simulated", EDITED)?;
+        let simulated = self.run(&["simulate", "--manifest", &path, "--for", "100ms"])?;
+        let dumped = self.run(&["dump"])?;
+        if simulated.code != Some(0) || dumped.code != Some(1) || !dumped.text.contains("leaves no memory") {
+            problems.push(format!("after a simulation `dump` says: {}", dumped.text));
         }
         Ok(problems)
     }

@@ -9,6 +9,7 @@ use fusee_abi::trace::{Event, Record};
 use fusee_manifest::trace::Trace;
 use fusee_manifest::{Resolved, admission};
 use fusee_sched_analysis::Overheads;
+use fusee_views::explain::Wait;
 use fusee_views::services::Services;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -39,6 +40,8 @@ pub enum What {
     Calls,
     /// CPU time of one service of an endpoint, without the calls that the server makes meanwhile.
     Service,
+    /// Sleeps and waits for notifications and requests in one job, without those in holds of engines.
+    Suspension,
 }
 
 impl What {
@@ -53,6 +56,7 @@ impl What {
             What::Section => "whole, a token",
             What::Calls => "calls, a job",
             What::Service => "service_max",
+            What::Suspension => "suspends, a job",
         }
     }
 
@@ -128,6 +132,9 @@ struct Thread {
     /// Time of suspension that is over, and since when it is suspended.
     suspended: u64,
     since: Option<u64>,
+    /// Whether that is a part of `suspends`, and how much of it is over in this job.
+    sleeps: bool,
+    slept: u64,
     /// Engines that it holds, and those that are not idle after their release.
     holds: BTreeMap<usize, Hold>,
     /// CPU time at the grant of each token, in holds of engines until then, and time of suspension.
@@ -203,15 +210,18 @@ impl<'a> Observed<'a> {
         let cpus: Vec<u8> = self.running.iter().filter(|(_, run)| run.1 == thread).map(|(cpu, _)| *cpu).collect();
         cpus.iter().for_each(|cpu| self.settle(*cpu, now));
         match event {
-            Event::SwitchAway => {
-                self.running.retain(|_, run| run.1 != thread);
-            }
+            Event::SwitchAway => self.running.retain(|_, run| run.1 != thread),
             // Another life begins with nothing.
             Event::Exit | Event::Fault | Event::Stop => {
                 let one = &mut self.threads[thread];
                 *one = Thread { run: one.run, suspended: one.suspended, held: one.held, ..Thread::default() };
             }
-            Event::Block => self.threads[thread].since = Some(now),
+            Event::Block => {
+                let wait = Wait::of(record.value, record.object);
+                let is_declared = matches!(wait, Wait::Sleep | Wait::Notification(_) | Wait::Request);
+                let one = &mut self.threads[thread];
+                (one.since, one.sleeps) = (Some(now), is_declared && record.job > 0 && one.holds.is_empty());
+            }
             Event::Resume => self.resume(thread, now),
             Event::Complete => self.complete(thread, now),
             Event::EngineRequest => {
@@ -278,6 +288,7 @@ impl<'a> Observed<'a> {
         let one = &mut self.threads[thread];
         if let Some(since) = one.since.take() {
             one.suspended += now.saturating_sub(since);
+            one.slept += if one.sleeps { now.saturating_sub(since) } else { 0 };
         }
     }
 
@@ -289,9 +300,7 @@ impl<'a> Observed<'a> {
         let one = &mut self.threads[*thread];
         one.run += span;
         one.job += span;
-        if let Some(charged) = self.charged.get_mut(*reservation) {
-            *charged += span;
-        }
+        self.charged.get_mut(*reservation).into_iter().for_each(|charged| *charged += span);
     }
 
     fn complete(&mut self, thread: usize, now: u64) {
@@ -302,11 +311,10 @@ impl<'a> Observed<'a> {
         let charged = own.map(|own| std::mem::take(&mut self.charged[own]));
         let one = &mut self.threads[thread];
         let cpu = std::mem::take(&mut one.job).saturating_sub(std::mem::take(&mut one.job_held));
-        let counts = std::mem::take(&mut one.counts);
-        if let Some(charged) = charged {
-            self.see(thread, What::Budget, 0, charged);
-        }
+        let (counts, slept) = (std::mem::take(&mut one.counts), std::mem::take(&mut one.slept));
+        charged.into_iter().for_each(|charged| self.see(thread, What::Budget, 0, charged));
         self.see(thread, What::Wcet, 0, cpu);
+        self.see(thread, What::Suspension, 0, slept);
         counts.into_iter().for_each(|((what, object), count)| self.see(thread, what, object, count));
     }
 
@@ -333,12 +341,9 @@ impl<'a> Observed<'a> {
             let longest_in = self.job(client, job);
             Some(Seen { task, what: What::Service, object, longest: service.longest, longest_in })
         });
-        let of_tasks = self.longest.iter().map(|((task, what, object), seen)| Seen {
-            task: *task,
-            what: *what,
-            object: *object,
-            longest: seen.amount,
-            longest_in: self.job(*task, seen.job),
+        let of_tasks = self.longest.iter().map(|(&(task, what, object), seen)| {
+            let longest_in = self.job(task, seen.job);
+            Seen { task, what, object, longest: seen.amount, longest_in }
         });
         of_tasks.chain(of_services).collect()
     }
@@ -357,6 +362,12 @@ impl<'a> Observed<'a> {
             add(index, What::Budget, (0, None), reservation.budget);
             if reservation.execution != reservation.budget {
                 add(index, What::Wcet, (0, None), reservation.execution);
+            }
+            // The proof of a hard task relies on it, written or not.
+            let suspends = system.suspends[index].0;
+            let sleeps = self.longest.get(&(index, What::Suspension, 0)).is_some_and(|seen| seen.amount > 0);
+            if suspends > 0 || task.hard && sleeps {
+                add(index, What::Suspension, (0, None), suspends);
             }
         }
         for (user, hold) in system.engine_users.iter().zip(&system.engine_holds) {
@@ -388,13 +399,8 @@ impl<'a> Observed<'a> {
                 continue;
             };
             let longest = service.longest_for.map(|(client, job)| (service.longest, self.job(client, job)));
-            all.push((
-                endpoint.server as usize,
-                What::Service,
-                Some(service.endpoint.clone()),
-                service.service_max,
-                longest,
-            ));
+            let (server, name) = (endpoint.server as usize, Some(service.endpoint.clone()));
+            all.push((server, What::Service, name, service.service_max, longest));
         }
         all.sort();
         let declaration = |(task, what, object, declared, seen): (usize, _, _, _, Option<(u64, String)>)| {
@@ -437,35 +443,28 @@ impl Declaration {
     fn sentence(&self) -> Option<String> {
         let seen = self.longest.filter(|_| self.exceeds)?;
         let (task, object) = (&self.task, self.object.as_deref().unwrap_or("?"));
-        let declared = words::span(self.declared.cast_signed()).replace(".000 ", " ");
         let times = |count: u64| if count == 1 { "once".to_owned() } else { format!("{count} times") };
         let job = self.longest_in.as_ref().filter(|job| **job != self.task);
         let place = job.map_or_else(String::new, |job| format!(" in `{job}`"));
-        let took = format!("it took {}{place}", words::span(seen.cast_signed()));
-        let did = format!("it did so {}{place}", times(seen));
-        Some(match self.what {
-            What::Budget => format!("declared: a job of `{task}` needs a budget of {declared}; {took}"),
-            What::Wcet => format!("declared: a job of `{task}` computes for {declared} (`wcet`); {took}"),
-            What::HoldCpu => {
-                format!("declared: `{task}` computes for {declared} in a hold of `{object}` (`cpu`); {took}")
-            }
-            What::Hold => {
-                format!(
-                    "declared: a hold of `{object}` by `{task}` takes {declared} in all (`cpu`, `operation`); {took}"
-                )
-            }
-            What::Token => {
-                format!("declared: `{task}` computes for {declared} with a token of `{object}` (`cpu`); {took}")
-            }
-            What::Section => format!("expected: `{task}` has a token of `{object}` for {declared}; {took}"),
-            What::Service => format!("declared: a call of `{object}` takes {declared} (`service_max`); {took}"),
-            What::Holds => {
-                format!("declared: a job of `{task}` holds `{object}` {} (`times`); {did}", times(self.declared))
-            }
-            What::Calls => {
-                format!("declared: a job of `{task}` calls `{object}` {} (`times`); {did}", times(self.declared))
-            }
-        })
+        let span = |time: u64| words::span(time.cast_signed());
+        let (declared, seen) = match self.what.is_count() {
+            true => (times(self.declared), format!("it did so {}", times(seen))),
+            false => (span(self.declared).replace(".000 ", " "), format!("it took {}", span(seen))),
+        };
+        let words = match self.what {
+            What::Budget => format!("a job of `{task}` needs a budget of {declared}"),
+            What::Wcet => format!("a job of `{task}` computes for {declared} (`wcet`)"),
+            What::HoldCpu => format!("`{task}` computes for {declared} in a hold of `{object}` (`cpu`)"),
+            What::Hold => format!("a hold of `{object}` by `{task}` takes {declared} in all (`cpu`, `operation`)"),
+            What::Token => format!("`{task}` computes for {declared} with a token of `{object}` (`cpu`)"),
+            What::Section => format!("`{task}` has a token of `{object}` for {declared}"),
+            What::Service => format!("a call of `{object}` takes {declared} (`service_max`)"),
+            What::Holds => format!("a job of `{task}` holds `{object}` {declared} (`times`)"),
+            What::Calls => format!("a job of `{task}` calls `{object}` {declared} (`times`)"),
+            What::Suspension => format!("a job of `{task}` sleeps and waits for {declared} in all (`suspends`)"),
+        };
+        let source = if self.what == What::Section { "expected" } else { "declared" };
+        Some(format!("{source}: {words}; {seen}{place}"))
     }
 }
 
@@ -557,11 +556,15 @@ mod tests {
 
     fn seen(wcet: &str, hold: &str) -> Vec<(What, u64, Option<u64>, bool)> {
         let text = SYSTEM.replace("WCET", wcet).replace("HOLD", hold);
-        let manifest = Manifest::parse(Path::new("m.toml"), &text).expect("a manifest");
+        declarations(&text).into_iter().map(|one| (one.what, one.declared, one.longest, one.exceeds)).collect()
+    }
+
+    fn declarations(text: &str) -> Vec<Declaration> {
+        let manifest = Manifest::parse(Path::new("m.toml"), text).expect("a manifest");
         let mut observed = Observed::new(&manifest.system);
         let mut observe = |record: &Record| observed.observe(record);
         simulate_observed(&manifest, &Options::default(), 100_000_000, &mut observe).expect("a simulation");
-        observed.declarations().into_iter().map(|one| (one.what, one.declared, one.longest, one.exceeds)).collect()
+        observed.declarations()
     }
 
     #[test]
@@ -576,6 +579,32 @@ mod tests {
             (What::Service, 100_000, Some(100_000), false),
         ];
         assert_eq!(seen("300us", "200us"), all);
+    }
+
+    /// A job sleeps for 4 ms in two parts, and declares 3 ms; a task that neither sleeps nor says so has no row.
+    #[test]
+    fn sleeps_stand_beside_what_a_task_declares_of_them() {
+        let text = "
+            [system]
+            name = \"observed\"
+            board = \"virt\"
+            cpus = 1
+            [tasks.sleeper]
+            script = [\"pause 3ms\", \"burn 1ms\", \"pause 1ms\"]
+            period = \"20ms\"
+            budget = \"2ms\"
+            suspends = \"3ms\"
+            [tasks.other]
+            script = [\"burn 1ms\"]
+            period = \"20ms\"
+            budget = \"2ms\"
+        ";
+        let observed = declarations(text);
+        let sleeps: Vec<_> = observed.iter().filter(|one| one.what == What::Suspension).collect();
+        let [sleeper] = sleeps[..] else { panic!("{sleeps:?}") };
+        assert_eq!((sleeper.declared, sleeper.longest, sleeper.exceeds), (3_000_000, Some(4_000_000), true));
+        let words = "declared: a job of `sleeper` sleeps and waits for 3 ms in all (`suspends`); it took 4.000 ms in `sleeper#1`";
+        assert_eq!(broken(&observed), [words]);
     }
 
     fn declared(what: What, declared: u64, longest: u64, object: Option<&str>) -> Declaration {

@@ -133,6 +133,10 @@ impl Suggestions {
                     all.add(&[own[0], own[1], "uses"], line, because(&took, cpu, said, "less"));
                 }
             }
+            let suspends = system.suspends[index].0;
+            if let Some(one) = find(index, What::Suspension, 0).filter(|one| one.longest > suspends) {
+                all.time(&own, "suspends", more(one.longest), one, suspends);
+            }
             let wcet = find(index, What::Wcet, 0);
             // Without the key it is the budget.
             let is_declared = reservation.execution != reservation.budget;
@@ -201,7 +205,7 @@ mod tests {
 
     use super::*;
 
-    /// `sensor` computes 400 us, calls twice for 300 us each, and holds a mutex for 100 us.
+    /// `sensor` computes 400 us, calls twice for 300 us each, holds a mutex for 100 us, and sleeps for 2 ms.
     const SYSTEM: &str = "
         [system]
         name = \"suggested\"
@@ -209,7 +213,7 @@ mod tests {
         cpus = 1
         admission = \"warn\"
         [tasks.sensor]
-        script = [\"burn 400us\", \"call store 300us\", \"call store 300us\", \"acquire mutex\", \"burn 100us\", \"release mutex\"]
+        script = [\"burn 400us\", \"call store 300us\", \"call store 300us\", \"acquire mutex\", \"burn 100us\", \"release mutex\", \"pause 2ms\"]
         period = \"10ms\"
         BUDGET
         handles = { store = \"endpoint store: call\", mutex = \"engine mutex: acquire\" }
@@ -237,6 +241,7 @@ mod tests {
             "# in [endpoints.store]:\nservice_max = \"360us\"  # 50 us is declared; 300.000 us in `sensor#1`",
             "[tasks.sensor.uses]\nstore = { times = 2 }  # not declared; 2 of them in `sensor#1`\n\
              mutex = { times = 1, cpu = \"120us\" }  # not declared; 100.000 us in all in `sensor#1`",
+            "suspends = \"2400us\"  # not declared; 2.000 ms in `sensor#1`",
             "wcet = \"480us\"  # not declared; 400.000 us in `sensor#1`",
             "budget = \"1400us\"  # 1 ms is declared;",
         ] {
@@ -245,8 +250,9 @@ mod tests {
         // Pasted, the lines leave nothing to suggest.
         let pasted = "[tasks.sensor.uses]\nstore = { times = 2 }\nmutex = { times = 1, cpu = \"120us\" }\n";
         let whole = SYSTEM.replace("\"50us\"", "\"360us\"").replace("USES", pasted);
-        let whole =
-            whole.replace("BUDGET", "wcet = \"480us\"\nbudget = \"1400us\"").replace("admission = \"warn\"\n", "");
+        let whole = whole
+            .replace("BUDGET", "wcet = \"480us\"\nsuspends = \"2400us\"\nbudget = \"1400us\"")
+            .replace("admission = \"warn\"\n", "");
         let manifest = Manifest::parse(Path::new("m.toml"), &whole).expect("a manifest");
         let records = simulate(&manifest, None, 50_000_000).expect("a simulation").records;
         assert_eq!(lines(&Trace::from_records(records), &manifest, 20), "");

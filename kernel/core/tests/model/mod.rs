@@ -5,18 +5,18 @@
 //! timer fires; the task that executes makes any call of its alphabet; time passes. Each action is one trap on the
 //! real kernel, since a trap holds the lock from its first look to its last.
 //!
-//! # What is checked
+//! # Checks
 //!
 //! After every trap:
 //!
 //! 1. No CPU runs a thread that another CPU still executes. The board here knows that by itself: a CPU executes
-//!    what its last outcome said, until its next trap ends.
+//!    the thread that its last outcome named, until its next trap ends.
 //! 2. The kernel touches no registers of a thread that another CPU executes.
 //! 3. No two CPUs run at the expense of one reservation.
-//! 4. `Kernel::check`; a CPU's timer is set to what the kernel believes; a client gets the reply to its own request.
+//! 4. `Kernel::check`; a CPU's timer is set to the instant that the kernel believes; a client gets the reply to its own request.
 //! 5. One task at most holds each mutex: has been told that it does, and not that it no longer does.
-//! 6. A dead thread is put on no CPU, and what it still calls changes nothing for anybody else.
-//! 7. A fast path does what the slow path would have done: a fast call but for the CPUs that threads are linked
+//! 6. A dead thread is put on no CPU, and its late calls change nothing for any other.
+//! 7. A fast path has the result of the slow path: a fast call but for the CPUs that threads are linked
 //!    to, a switch to the last nanosecond.
 //!
 //! Whenever no kick is on its way:
@@ -27,11 +27,11 @@
 //!
 //! Of all states together:
 //!
-//! 10. Kicks alone, in whatever order they arrive, come to an end: the states that they lead through form no circle.
+//! 10. Kicks alone, in any order, come to an end: the states that they lead through form no circle.
 //!
-//! If the engines have [gates](Gates), also what `state::gates` says.
+//! If the engines have [gates](Gates), also the conditions of `state::gates`.
 //!
-//! # What it rests on
+//! # Assumptions
 //!
 //! Two states are taken for one if `Kernel::hash_state` and the board feed the same words to two hashes of 64 bits
 //! with different seeds. Among ten million states some two collide in both with a chance of 10^-25.
@@ -39,7 +39,7 @@
 //! Time stands still, or passes in ticks, up to [`Model::ticks`]. States are told apart by how far instants are from
 //! now, and explored tick by tick, so that of equal states the one with most time left is explored.
 //!
-//! # What it misses
+//! # Limits
 //!
 //! A trap is one step here; on a board the lock makes it so. Kernel paths take no time, which passes in whole ticks. A
 //! difference that `Kernel::hash_state` forgets, two states merge over. Engines that drain are here with gates only.
@@ -66,7 +66,7 @@ use crate::table::pack;
 /// A tick in nanoseconds: the models' unit of time.
 pub const TICK: u64 = 1_000_000;
 
-/// One system call that a task may make. Objects go by their names; who serves an endpoint makes it.
+/// One system call that a task may make. Objects go by their names; the server of an endpoint makes it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Step {
     /// `wait` on a notification.
@@ -97,7 +97,7 @@ pub enum Step {
     Stop(&'static str),
     /// `restart` of the task that this one supervises.
     Restart,
-    /// `wait`, so many ticks at most, until that task is up, and lend it what it needs.
+    /// `wait`, so many ticks at most, until that task is up, and lend it its needs.
     Await(u64),
     /// `interrupt_ack` of a line.
     Acknowledge(&'static str),
@@ -107,7 +107,7 @@ pub enum Step {
     AcquireFor(&'static str, u64),
     /// `acquire_group` of two; the second must be in the alphabet on its own, too.
     AcquireBoth(&'static str, &'static str),
-    /// `release` it, and what was acquired with it.
+    /// `release` it, and the locks that were acquired with it.
     Release(&'static str),
     /// `acquire` a token of a pool.
     Take(&'static str),
@@ -117,7 +117,7 @@ pub enum Step {
     Give(&'static str),
     /// A store to the doorbell of an engine, if the task has it: its command begins. No call.
     Submit(&'static str),
-    /// The driver ends what runs on an engine. No call.
+    /// The driver ends the command that runs on an engine. No call.
     Reset(&'static str),
     /// `engine_complete` by this line, of this engine.
     Complete(&'static str, &'static str),
@@ -152,16 +152,16 @@ pub struct Task {
     pub name: &'static str,
     /// Its cluster.
     pub cluster: usize,
-    /// What else the manifest says of it: see [`real_time`], [`background`], [`PASSIVE`].
+    /// The other keys of the manifest: see [`real_time`], [`background`], [`PASSIVE`].
     pub keys: String,
-    /// What it may do, at any time and in any order.
+    /// The steps that it may do, at any time and in any order.
     pub alphabet: Vec<Step>,
 }
 
 /// A passive server.
 pub const PASSIVE: &str = "";
 
-/// A real-time task whose jobs nobody releases: it starts with one, whose deadline is `deadline` ticks.
+/// A real-time task without releases: it starts with one, whose deadline is `deadline` ticks.
 pub fn real_time(deadline: u64) -> String {
     format!("release = \"sporadic\"\nperiod = \"1s\"\nbudget = \"1ms\"\ndeadline = \"{deadline}ms\"\n")
 }
@@ -176,7 +176,7 @@ pub fn background(slice: u64) -> String {
     format!("class = \"background\"\nperiod = \"1s\"\nbudget = \"{slice}ms\"\n")
 }
 
-/// What is said of engines with gates. All are of one device, whose line is the model's first; who acknowledges that is the driver.
+/// The description of engines with gates. All are of one device, whose line is the model's first; the task that acknowledges it is the driver.
 #[derive(Clone, Copy, Debug)]
 pub struct Gates {
     /// How many ticks a shared command takes at most once the gate is shut.
@@ -185,7 +185,7 @@ pub struct Gates {
     pub watchdog: u64,
     /// How many ticks the driver has for a reset.
     pub reset: u64,
-    /// What is wrong with the device.
+    /// The fault of the device.
     pub wrong: Option<Wrong>,
 }
 
@@ -215,13 +215,13 @@ pub struct Model {
     pub keyed: bool,
     /// How many ticks a service takes at most, and in how many ticks servers are boosted once for so long. Zero: no boosts.
     pub service: (u64, u64),
-    /// Who gives which task further lives.
+    /// The supervisor of each task with further lives.
     pub supervisor: Option<(&'static str, &'static str)>,
     /// How many ticks pass at most; with zero time stands still.
     pub ticks: u64,
     /// How many ticks late a timer may fire.
     pub late: u64,
-    /// What goes wrong, once, at any time.
+    /// The fault that happens, once, at any time.
     pub fault: Option<Fault>,
 }
 
@@ -273,17 +273,17 @@ struct System {
     packed: Vec<u64>,
     /// The handle of each task's each step, or zero.
     handles: Vec<Vec<u64>>,
-    /// The same of what a step names beside.
+    /// The objects that a step names beside.
     seconds: Vec<Vec<u64>>,
-    /// Who serves each endpoint.
+    /// The server of each endpoint.
     servers: Vec<ThreadId>,
-    /// Who will signal each notification.
+    /// The task that will signal each notification.
     bound: Vec<Option<ThreadId>>,
     /// Engine and task of each use of one.
     users: Vec<(u32, Option<ThreadId>)>,
     /// Engines by their numbers.
     engines: Vec<&'static str>,
-    /// Who hears from the device of the engines.
+    /// The task that hears from the device of the engines.
     driver: Option<ThreadId>,
 }
 
@@ -466,7 +466,7 @@ fn handles_of(task: &Task) -> Vec<(&'static str, &'static str, String)> {
 
 /// The value of the handle that `step` needs.
 fn handle(task: &Task, step: Step) -> u64 {
-    // What a supervisor is given comes behind what is named: the notification of ends, the task, and the notification of its start.
+    // The handles of a supervisor come behind those that are named: the notification of ends, the task, and the notification of its start.
     let own = handles_of(task).len();
     let slot = match step {
         Step::Restart => Some(own + 1),

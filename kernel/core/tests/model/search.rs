@@ -11,7 +11,7 @@ use crate::table::device::Tape;
 /// More states than a model of ours should have. Some 4 KiB each, while they wait to be explored.
 const STATES_MAX: usize = 2_000_000;
 
-/// What an exploration without a violation found.
+/// The result of an exploration without a violation.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Report {
     /// Distinct states.
@@ -34,10 +34,10 @@ impl fmt::Display for Report {
     }
 }
 
-/// What does not hold, and the shortest way there, in words.
+/// A violation, and the shortest way there, in words.
 #[derive(Clone, Debug)]
 pub struct Violation {
-    /// What does not hold.
+    /// The violated condition.
     pub what: String,
     /// One line an action.
     pub path: Vec<String>,
@@ -173,7 +173,7 @@ fn stuck(marks: &[Marks], edges: &[Edge], progress: Progress) -> Option<usize> {
     (0..2).filter_map(stuck_unit).min()
 }
 
-/// The path to `node`, and to what `last` did there.
+/// The path to `node`, and the step `last` from there.
 fn violation(system: &System, what: String, nodes: &[Node], node: usize, last: Option<(Action, Tape)>) -> Violation {
     let mut actions: Vec<(Action, Tape)> = last.into_iter().collect();
     let mut at = node;

@@ -1,4 +1,4 @@
-//! One state of a model: the kernel, and what its CPUs really do; and what may happen next.
+//! One state of a model: the kernel, and the real acts of its CPUs; and all that may happen next.
 
 mod gates;
 
@@ -22,14 +22,14 @@ use crate::table::{Board, BoardCpu, MULTIPLIERS, mixed};
 /// Where a request names its client, which the server gives back with the reply.
 const NAME: usize = FIRST_WORD + MESSAGE_WORDS - 1;
 
-/// What may happen next.
+/// The next step.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Action {
     /// A CPU enters service.
     Enter(CpuId),
     /// The kick that is on its way to a CPU arrives.
     Kick(CpuId),
-    /// A kick arrives that nobody sent.
+    /// A kick arrives without a sender.
     Look(CpuId),
     /// A CPU's timer fires.
     Timer(CpuId),
@@ -45,16 +45,16 @@ pub enum Action {
     Fail(CpuId),
 }
 
-/// What may be wrong with a machine, so that the checks have something to find.
+/// Faults of a machine, so that the checks have something to find.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Fault {
     /// A kick never arrives.
     LosesKick,
-    /// A CPU handles a kick, but goes on with what it executed before.
+    /// A CPU handles a kick, but goes on with the thread that it executed before.
     IgnoresOutcome,
 }
 
-/// A state: what an action leads from and to.
+/// A state: an action leads from one to another.
 #[derive(Clone)]
 pub struct State {
     kernel: Kernel,
@@ -74,7 +74,7 @@ impl State {
         state
     }
 
-    /// What the device does in the next trap is on this tape.
+    /// The acts of the device in the next trap.
     pub fn put(&mut self, tape: Tape) {
         self.board.tape = tape;
         self.board.tape.rewind();
@@ -142,7 +142,7 @@ impl State {
     /// Lets `action` happen, and checks all that must hold afterwards.
     ///
     /// # Errors
-    /// What does not hold.
+    /// The violated condition.
     pub fn act(&mut self, system: &System, action: Action) -> Result<(), String> {
         match action {
             Action::Enter(cpu) => {
@@ -245,7 +245,7 @@ impl State {
             }
             None => self.trap(cpu, Trap::Syscall)?,
         }
-        // Told that nobody waits for this reply any more, a server forgets it.
+        // Told that no client waits for this reply any more, a server forgets it.
         let general = &mut self.board.registers[thread.index()].general;
         if general[0] == Error::BadToken as u64 {
             general[TOKEN] = 0;
@@ -261,7 +261,7 @@ impl State {
             return Err("a call of the dead or suspended is handled by a fast path".into());
         }
         self.trap(cpu, Trap::Syscall)?;
-        // Who is suspended calls again when it goes on.
+        // A suspended thread calls again when it goes on.
         self.board.registers[thread.index()].program_counter = 0;
         // The kick that is on its way still is.
         let same = |of: ThreadId| self.kernel.thread(of).state() == kicked.kernel.thread(of).state();
@@ -313,7 +313,7 @@ impl State {
         }
     }
 
-    /// The CPU does what the kernel said.
+    /// The CPU does as the kernel said.
     fn apply(&mut self, cpu: CpuId, outcome: Outcome) -> Result<(), String> {
         if let Some(thread) = self.board.touched {
             return Err(format!("the kernel touched the registers of thread {} while it executed", thread.index()));
@@ -359,7 +359,7 @@ impl State {
 
     //--- Checks --------------------------------------------------------------------------------------------
 
-    /// What must hold after every trap.
+    /// Checks the conditions that hold after every trap.
     fn check(&self, system: &System) -> Result<(), String> {
         self.kernel.check()?;
         self.kernel.check_reach(&self.board)?;
@@ -388,10 +388,10 @@ impl State {
         Ok(())
     }
 
-    /// Checks what must hold if no kick is on its way.
+    /// Checks the conditions that hold if no kick is on its way.
     ///
     /// # Errors
-    /// What does not hold.
+    /// The violated condition.
     pub fn check_settled(&self, system: &System) -> Result<(), String> {
         if self.kicked().is_none() {
             self.kernel.check_settled()?;
@@ -409,7 +409,7 @@ impl State {
 
     /// The oracle: in each cluster, of the reservations with budget that carry a ready thread, the earliest run.
     ///
-    /// It takes from the kernel what threads are doing, whose reservation is whose, keys, and what is dry; the rest
+    /// It takes from the kernel the states of threads, the owners of reservations, keys, and exhausted budgets; the rest
     /// is the donation rule, read anew.
     fn runs_the_earliest(&self, system: &System) -> Result<(), String> {
         let mut first_cpu = 0;
@@ -438,7 +438,7 @@ impl State {
     }
 
     /// The reservation that carries `thread`: its own or a donor's, the earliest with budget. Across clusters keys
-    /// cannot be compared: there who is being served counts, and anybody rather than nobody.
+    /// cannot be compared: there the client that is being served counts, and any client rather than none.
     fn best(&self, system: &System, thread: ThreadId) -> Option<ReservationId> {
         let own = self.kernel.thread(thread).own().filter(|own| !self.kernel.reservation(*own).is_throttled());
         let donors = || system.threads().filter(|donor| self.donee(system, *donor) == Some(thread));
@@ -456,7 +456,7 @@ impl State {
         candidates.into_iter().min_by_key(|candidate| self.kernel.reservation(*candidate).key())
     }
 
-    /// Whom `thread` waits for.
+    /// The thread for which `thread` waits.
     fn donee(&self, system: &System, thread: ThreadId) -> Option<ThreadId> {
         match self.kernel.thread(thread).state() {
             object::State::Calling(_) if self.kernel.thread(thread).sends() => None,
@@ -464,7 +464,7 @@ impl State {
             object::State::AwaitingReply { server, .. } => Some(server),
             object::State::Waiting(notification) => system.bound[notification.index()],
             object::State::Acquiring(user) => {
-                // Without a holder it waits for the end of what runs, and lends to who will hear of that.
+                // Without a holder it waits for the end of the running command, and lends to the driver, which will hear of that.
                 let holder = self.holders(system, system.users[user.index()].0).next();
                 holder.map_or(system.driver, |holder| holder).filter(|donee| *donee != thread)
             }
@@ -477,7 +477,7 @@ impl State {
         }
     }
 
-    /// Who holds `mutex`.
+    /// The holder of `mutex`.
     fn holders(&self, system: &System, mutex: u32) -> impl Iterator<Item = Option<ThreadId>> {
         let users = system.users.iter().zip(&self.board.holds);
         users.filter(move |((of, _), holds)| *of == mutex && **holds).map(|((_, task), _)| *task)
@@ -513,7 +513,7 @@ impl State {
         hasher.hashed()
     }
 
-    /// What `action` is, in words.
+    /// The `action` in words.
     pub fn words(&self, system: &System, action: Action) -> String {
         let at = |cpu: CpuId| match self.board.cpus[cpu.index()].executes {
             Some(thread) => format!("CPU {} ({})", cpu.0, system.name(thread)),
@@ -535,7 +535,7 @@ impl State {
         }
     }
 
-    /// What the CPUs do, in words.
+    /// The acts of the CPUs, in words.
     pub fn situation(&self, system: &System) -> String {
         let each = |cpu: CpuId| {
             let state = &self.board.cpus[cpu.index()];

@@ -1,4 +1,4 @@
-//! The device of the models: engines with a gate, where clients without a lock have commands, and whoever holds the lock has one.
+//! The device of the models: engines with a gate, where clients without a lock have commands, and the holder of the lock has one.
 //!
 //! It does all that such a device may do, as slowly as it likes: each of its accesses that the kernel can see, or that sees what the kernel
 //! does, is a step of its own. There is always one more shared command that it could begin, since a client may submit one at any time. A command
@@ -22,7 +22,7 @@ pub enum Shared {
     Refused,
     /// It runs.
     Running,
-    /// It has ended and is counted; then the gate is read, which says whether somebody waits to hear of it.
+    /// It has ended and is counted; then the gate is read, which says whether a waiter is to hear of it.
     Ended,
 }
 
@@ -43,7 +43,7 @@ pub enum Move {
     EndOwn,
 }
 
-/// What may be wrong with a device.
+/// The faults of a device.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Wrong {
     /// It reads the gate before it counts a command as begun, and not after that.
@@ -61,11 +61,11 @@ pub struct Engine {
     pub open: bool,
     /// Its shared commands.
     pub shared: Shared,
-    /// Whose command runs, of those who use it with the lock.
+    /// The user with the lock that has the running command.
     pub own: Option<EngineUserId>,
     /// When the gate was shut last.
     pub shut_at: Instant,
-    /// Its driver was asked to reset it, and it has been nobody's since.
+    /// Its driver was asked to reset it, and it has had no holder since.
     pub asked: bool,
 }
 
@@ -84,7 +84,7 @@ pub struct Device {
     pub longest: Nanoseconds,
     /// A reset was asked for earlier than that.
     pub hurried: bool,
-    /// What is wrong with it.
+    /// Its fault.
     pub wrong: Option<Wrong>,
 }
 
@@ -111,12 +111,12 @@ impl Device {
         }
     }
 
-    /// The command of `user` begins, who has the doorbell.
+    /// The command of `user` begins, which has the doorbell.
     pub fn submit(&mut self, user: EngineUserId) {
         self.engines[self.engine_of[user.index()]].own = Some(user);
     }
 
-    /// The driver ends what runs on `engine`. No interrupt is needed to tell it so.
+    /// The driver ends the command that runs on `engine`. No interrupt is needed to tell it so.
     pub fn reset(&mut self, engine: usize) {
         let engine = &mut self.engines[engine];
         engine.own = None;
@@ -132,7 +132,7 @@ impl Device {
         self.hurried |= object.shared == Shared::Running && now < object.shut_at + self.longest;
     }
 
-    /// What may happen next on `engine`.
+    /// The possible next steps on `engine`.
     pub fn moves(&self, engine: usize) -> impl Iterator<Item = Move> {
         let Engine { open, shared, own, .. } = self.engines[engine];
         let next = match shared {
@@ -184,10 +184,10 @@ impl Device {
     }
 }
 
-/// What the device does while a trap is handled: one choice for each access of the kernel to an engine, but for the first in the trap, before
-/// which it does what it may do before the trap.
+/// The acts of the device while a trap is handled: one choice for each access of the kernel to an engine, but for the first in the trap, before
+/// which it does the steps that it may do before the trap.
 ///
-/// Who handles a trap again and again with the same tape and [advances](Tape::advance) it between, sees every order.
+/// A caller that handles a trap again and again with the same tape and [advances](Tape::advance) it between, sees every order.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Tape {
     /// The choices made, each with how many there were.
@@ -197,7 +197,7 @@ pub struct Tape {
 }
 
 impl Tape {
-    /// The first choices, whatever there will be to choose from; behind them the device does nothing.
+    /// The first choices, from any number of possibilities; behind them the device does nothing.
     pub fn of(choices: impl IntoIterator<Item = usize>) -> Tape {
         Tape { choices: choices.into_iter().map(|choice| (choice, usize::MAX)).collect(), at: 0 }
     }

@@ -29,7 +29,7 @@ use device::{Device, Tape};
 pub struct BoardCpu {
     /// It is in service.
     pub entered: bool,
-    /// What it executes since its last outcome.
+    /// The thread that it executes since its last outcome.
     pub executes: Option<ThreadId>,
     /// When its timer fires.
     pub timer: Instant,
@@ -54,23 +54,23 @@ pub struct Board<const TRACE: bool> {
     pub enabled: [bool; INTERRUPTS],
     /// Uses of a mutex whose task holds it.
     pub holds: [bool; ENGINE_USERS],
-    /// Hash of what the trap has traced.
+    /// Hash of the records of the trap.
     pub traced: u64,
-    /// What stands for devices, if they are kicked by a call, and how often they were.
+    /// The stand-in for devices, if they are kicked by a call, and how often they were.
     pub kicks: (Option<NotificationId>, u32),
     /// The device of the engines.
     pub device: Device,
-    /// What it does while a trap is handled.
+    /// Its acts while a trap is handled.
     pub tape: Tape,
     /// Engines that the kernel has had to do with in this trap.
     accessed: u32,
-    /// What was put at the places of regions, by thread and region.
+    /// The contents of the places of regions, by thread and region.
     places: BTreeMap<(usize, usize), Place>,
     /// Threads none of whose addresses is valid any more.
     closed: [bool; THREADS],
     /// The place of each thread among the clients without a lock, if it is one of the first engine.
     pub members: [Option<u16>; THREADS],
-    /// What these have in the place of their doorbells.
+    /// The pages that these have in the place of their doorbells.
     pub pages: [Page; MEMBERS],
 }
 
@@ -113,7 +113,7 @@ impl<const TRACE: bool> Board<TRACE> {
         kernel.enter(self, cpu, at)
     }
 
-    /// A trap, as boards enter it: a system call by the fast calls, and what these leave by [`Board::trap`].
+    /// A trap, as boards enter it: a system call by the fast calls, and the rest by [`Board::trap`].
     pub fn any_trap(&mut self, kernel: &mut Kernel, cpu: CpuId, trap: Trap) -> Outcome {
         let fast = if trap == Trap::Syscall { self.fast_call(kernel, cpu) } else { None };
         fast.unwrap_or_else(|| self.trap(kernel, cpu, trap))
@@ -125,14 +125,14 @@ impl<const TRACE: bool> Board<TRACE> {
         kernel.fast_calls(self, cpu)
     }
 
-    /// A trap by the fast switches, and what these leave by the slow path.
+    /// A trap by the fast switches, and the rest by the slow path.
     pub fn trap(&mut self, kernel: &mut Kernel, cpu: CpuId, trap: Trap) -> Outcome {
         self.begin(cpu);
         let entry = self.entry(trap);
         kernel.trap(self, cpu, entry)
     }
 
-    /// A trap by the slow path, whatever a fast one could do.
+    /// A trap by the slow path, even if a fast one exists.
     pub fn slow_trap(&mut self, kernel: &mut Kernel, cpu: CpuId, trap: Trap) -> Outcome {
         self.begin(cpu);
         let entry = self.entry(trap);
@@ -160,9 +160,9 @@ impl<const TRACE: bool> Board<TRACE> {
         Entry { trap, at: (trap != Trap::Syscall).then_some(self.now) }
     }
 
-    //--- What the hardware does --------------------------------------------------------------------------------
+    //--- Acts of the hardware ----------------------------------------------------------------------------------
 
-    /// `cpu` does what the kernel said; kicks are on their way.
+    /// `cpu` does as the kernel said; kicks are on their way.
     pub fn apply(&mut self, cpu: CpuId, outcome: Outcome) {
         let state = &mut self.cpus[cpu.index()];
         state.executes = outcome.run;
@@ -179,7 +179,7 @@ impl<const TRACE: bool> Board<TRACE> {
         }
     }
 
-    /// What `task` finds at its place for `region`.
+    /// The contents of the place of `task` for `region`.
     pub fn place(&self, task: usize, region: usize) -> Place {
         let place = self.places.get(&(task, region)).copied().unwrap_or(Place::Empty);
         if self.closed[task] { Place::Empty } else { place }
@@ -317,7 +317,7 @@ impl<const TRACE: bool> Reach for Board<TRACE> {
 /// Two multipliers for [`mixed`].
 pub const MULTIPLIERS: [u64; 2] = [0x9e37_79b9_7f4a_7c15, 0xc2b2_ae3d_27d4_eb4f];
 
-/// A hash of what `hash` is one of, and of `word`.
+/// A hash of the words of `hash`, and of `word`.
 pub fn mixed(hash: u64, word: u64, multiplier: u64) -> u64 {
     // A full product, folded: every bit of the word reaches every bit of the hash.
     let product = u128::from(hash ^ word).wrapping_mul(u128::from(multiplier));
@@ -399,7 +399,7 @@ impl Table {
         self.board.cpus[cpu.index()].executes.map(ThreadId::index)
     }
 
-    /// What `task` is doing.
+    /// The state of `task`.
     pub fn state(&self, task: usize) -> State {
         self.kernel.thread(thread(task)).state()
     }

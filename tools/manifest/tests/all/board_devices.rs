@@ -1,4 +1,4 @@
-//! Devices of the board: who reaches what by them.
+//! Devices of the board: the memory that tasks reach by them.
 
 use std::path::Path;
 

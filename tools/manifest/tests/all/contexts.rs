@@ -1,5 +1,5 @@
 #![allow(missing_docs)]
-//! How many contexts a device has, whose command it runs next, and what a change of context costs.
+//! The number of contexts of a device, the choice of its next command, and the cost of a change of context.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -63,7 +63,7 @@ fn tables_are_as_large_as_the_contexts_need() {
     }
 }
 
-/// Who has no lock makes room: nothing is said of it, and each command of who has it may come later by a restore and a save.
+/// A client without a lock makes room: it declares nothing, and each command of the holder may come later by a restore and a save.
 #[test]
 fn what_makes_room_on_sms_needs_no_gate() {
     let made = |clients, keys: &str, of_job: &str, of_engine: &str| {
@@ -140,7 +140,7 @@ fn sms_may_be_drained() {
     assert!(refused(0, "preemption = \"switch\"", false).contains(&sms.to_owned()));
 }
 
-/// Each of its users has a lock of its own, a word for its key and one for what it has occupied; and its commands wait for room for each other.
+/// Each of its users has a lock of its own, a word for its key and one for its time on the engine; and its commands wait for room for each other.
 #[test]
 fn an_engine_whose_device_decides_has_a_lock_for_each_user() {
     let second = "[tasks.job2]\nbinary = \"apps/hello\"\nperiod = \"60ms\"\nbudget = \"8ms\"\nwcet = \"1ms\"\n\
@@ -174,7 +174,7 @@ fn an_engine_whose_device_decides_has_a_lock_for_each_user() {
     };
     assert_eq!(holds(&system), [2_038_912, 3_038_912]);
     assert_eq!(system.features() & feature::SPATIAL, feature::SPATIAL);
-    // Alone it waits for nobody.
+    // Alone it waits for no task.
     assert_eq!(holds(&made("", "sms = 4", by_device).unwrap().system), [2_000_000]);
     let by_lock = made(second, "sms = 4", "arbiter = \"lock\"").unwrap().system;
     assert_eq!((by_lock.engines.len(), by_lock.devices[0].keyed, by_lock.features() & feature::SPATIAL), (1, false, 0));
@@ -223,7 +223,7 @@ fn weights_are_of_clients_without_a_lock_by_their_contexts() {
     );
 }
 
-/// Each hold, what a job waits for clients without a lock, and how long those may take once it asks are longer by it.
+/// Each hold, the wait of a job for clients without a lock, and the time that those may take once it asks are longer by it.
 #[test]
 fn a_change_of_context_counts_for_each_hold_and_for_what_is_waited_for() {
     let of = |keys: &str| {

@@ -51,7 +51,7 @@ fn one_of_two_tokens_of_a_device_waits_for_the_other_and_for_one_kernel() {
     assert_eq!(waits(&system("devices = [\"gpu0\", \"gpu1\"]")), [(4_000, 4_000); 4]);
 }
 
-/// If nothing says whose tokens they are, all four may work on the same device, and a job on both.
+/// If nothing says to which device the tokens belong, all four may work on the same device, and a job on both.
 #[test]
 fn tokens_of_no_device_may_all_be_used_at_one() {
     assert_eq!(waits(&system("")), [(24_000, 8_000); 4]);

@@ -1,4 +1,4 @@
-//! Mistakes with numbers and places of their own, and what is no mistake. One of each kind: `mistakes.rs`.
+//! Mistakes with numbers and places of their own, and cases without a mistake. One of each kind: `mistakes.rs`.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -14,7 +14,7 @@ fn parse(text: &str) -> Result<Manifest, String> {
     Manifest::parse(Path::new("m.toml"), text).map_err(|error| error.to_string())
 }
 
-/// What is said when `from` is replaced by `to`.
+/// The mistakes after `from` is replaced by `to`.
 #[track_caller]
 fn refused(from: &str, to: &str, expected: &str) {
     assert!(GOOD.contains(from), "the good manifest has no `{from}`");
@@ -243,7 +243,7 @@ fn a_watchdog_has_whom_to_ask_and_bites_nobody_who_keeps_to_what_it_said() {
         let engine = &manifest.system.engines[0].1;
         (engine.watchdog, engine.reset_bound, engine.reset_bits)
     };
-    // Nobody says anything; the client does; somebody knows better.
+    // No task says anything; the client does; the server says less.
     // Its client does not say how long it holds it.
     assert_eq!(watchdog(GOOD), (1_000_000_000, 1_000_000_000, 1 << 32));
     let client = &parse(GOOD).expect("a good manifest").system.reservations[0];
@@ -383,7 +383,7 @@ fn hard_tasks_beside_users_of_engines_need_to_know_for_how_long() {
     let first = "uses.ee = { cpu = \"1ms\" }\nhard = true";
     assert_eq!(sharing(first, "", "").err().as_deref(), Some(expected));
     assert!(sharing(first, "uses.ee = { cpu = \"1ms\" }", "").is_ok());
-    // Nobody is hard: nothing is refused, and nothing claimed.
+    // No task is hard: nothing is refused, and nothing claimed.
     assert!(sharing("", "", "").unwrap().system.warnings.is_empty());
 }
 
@@ -532,7 +532,7 @@ fn what_cannot_be_scheduled_is_refused_or_reported() {
 
 //--- Programs
 
-/// What is said of a client that is this file.
+/// The mistakes of a system with this file as its client.
 fn packed(client: Vec<u8>) -> Result<(), String> {
     let manifest = parse(GOOD)?;
     let good = elf(&[Segment(5, 0x20_0000, &[0; 8], 8)]);

@@ -1,4 +1,4 @@
-//! Graphs: what becomes of their tasks, and what is refused.
+//! Graphs: the periods and deadlines of their tasks, and refusals.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use fusee_graph::{Edge, Tokens};
 use fusee_manifest::{Manifest, admission};
 use fusee_sched_analysis::Overheads;
 
-/// A camera whose lines two tasks work on, and one that joins what they made; it is told of the picture before.
+/// A camera whose lines two tasks work on, and one that joins their results; it is told of the picture before.
 const GOOD: &str = r#"
 [system]
 name = "graph"
@@ -260,7 +260,7 @@ fn a_latency_that_is_not_proved_is_refused() {
     assert_eq!(warnings.len(), 1, "{warnings:?}");
 }
 
-/// What the latencies of the chain say: the last reader of a picture ends 17 ms after the camera was released, that of the grey one 16 ms after, and the path of 17 has two of the camera's periods.
+/// The latencies of the chain: the last reader of a picture ends 17 ms after the camera was released, that of the grey one 16 ms after, and the path of 17 has two of the camera's periods.
 #[test]
 fn an_object_has_as_many_frames_as_jobs_may_be_under_way_and_readers_look_back() {
     let edges = CHAIN.split_once("[graphs.video.edges]").unwrap().0;
@@ -288,7 +288,7 @@ readers = {{ warp = {{ delay = 1 }} }}
     let graph = &system.graphs[0];
     let found: Vec<_> = graph.objects.iter().map(|one| (one.name.as_str(), one.replicas, one.frames())).collect();
     assert_eq!(found, [("picture", 2, 2), ("flat", 2, 5), ("spare", 2, 3)]);
-    // What is read that a job of its own number has written, is waited for; and not, where only older ones are.
+    // A frame of a job of its own number is waited for; older ones are not.
     let edge = |from, to, initial| Edge { from, to, tokens: Tokens::new(1, 1, 1, initial).unwrap() };
     let [camera, grey, copy, warp] = [0, 1, 2, 3];
     assert_eq!(
@@ -317,7 +317,7 @@ readers = {{ warp = {{ delay = 1 }} }}
     let few = objects.replacen("bytes = \"8KiB\"", "bytes = \"8KiB\"\nreplicas = 1", 1);
     let expected = "m.toml:40: graph `video` has a latency, but it is not proved: not all that `camera` waits for is counted: it may wait for a frame of `picture`, which would need 2 `replicas`";
     assert_eq!(parse(&few).err().as_deref(), Some(expected));
-    // Without a bound nobody knows how many.
+    // Without a bound the number is unknown.
     let unbounded = objects.replacen("latency = \"17ms\"\n", "", 1).replacen(
         "burn 1ms\"]\ncluster = \"b",
         "sleep 1ms\"]\ncluster = \"b",
@@ -328,7 +328,7 @@ readers = {{ warp = {{ delay = 1 }} }}
     assert!(refused.contains(expected), "{refused}");
 }
 
-/// Two nodes launch on a device, a third one reads what they made.
+/// Two nodes launch on a device, a third one reads their results.
 #[test]
 fn objects_on_a_device_have_one_place_that_its_driver_and_all_nodes_know() {
     let text = r#"

@@ -1,18 +1,18 @@
-//! Groups of clients without a lock: what their sharer is told, and what is refused.
+//! Groups of clients without a lock: the table of their sharer, and refusals.
 
 use std::path::Path;
 
 use fusee_manifest::Manifest;
 use fusee_sharing::Told;
 
-/// Ada has a half, bob and cyd a third and two thirds of a half of what `media` has, and `director` may suspend `media`.
+/// Ada has a half, bob and cyd a third and two thirds of a half of the share of `media`, and `director` may suspend `media`.
 const GOOD: &str = include_str!("groups.toml");
 
 fn parse(text: &str) -> Result<Manifest, String> {
     Manifest::parse(Path::new("m.toml"), text).map_err(|error| error.to_string())
 }
 
-/// What is said when `from` is replaced by `to`.
+/// The mistakes after `from` is replaced by `to`.
 #[track_caller]
 fn refused(from: &str, to: &str, expected: &str) {
     assert!(GOOD.contains(from), "the good manifest has no `{from}`");
@@ -25,7 +25,7 @@ fn refused(from: &str, to: &str, expected: &str) {
     }
 }
 
-/// What the task `name` finds in its environment, of groups and members.
+/// The groups and members in the environment of the task `name`.
 fn told(manifest: &Manifest, name: &str) -> Vec<(String, u64)> {
     let task = manifest.system.tasks.iter().find(|task| task.name == name).unwrap();
     let entries = task.environment.iter().filter(|entry| {
@@ -82,7 +82,7 @@ fn a_task_with_several_contexts_is_one_client() {
     assert!(found.contains(&entry("group.ada", word(1, 0, 1, 0))) && found.len() == 5, "{found:?}");
 }
 
-/// A system like [`GOOD`], of whose clients nothing is said.
+/// A system like [`GOOD`], without a word about its clients.
 fn plain() -> String {
     let (mut text, mut skips) = (String::new(), false);
     for line in GOOD.lines() {

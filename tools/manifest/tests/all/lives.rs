@@ -64,7 +64,7 @@ fn reason(changes: &[(&str, &str)]) -> String {
     recovered(&text)[0].bound.clone().expect_err("it is not bounded")
 }
 
-/// By hand: a period, and the watcher's response time: what it and those who begin compute, and how long it waits, 4.5 ms, and one job of `control`, which comes first.
+/// By hand: a period, and the watcher's response time: its own work, that of the tasks that begin, its wait, 4.5 ms, and one job of `control`, which comes first.
 #[test]
 fn a_service_is_up_after_its_longest_delay_a_period_and_the_supervisors_response_time() {
     let found = recovered(SYSTEM);
@@ -104,7 +104,7 @@ fn without_jobs_or_with_too_little_time_for_all_that_begin_or_without_a_proof_th
     );
 }
 
-/// What is proved only if another does what it says is no bound: that one may hold the engine for longer.
+/// A bound that needs the good behaviour of another task is no bound: that one may hold the engine for longer.
 #[test]
 fn a_proof_that_rests_on_what_nothing_enforces_bounds_nothing() {
     let user = "handles = { lock = \"engine lock: acquire\" }\nuses.lock = { cpu = \"10us\" }";

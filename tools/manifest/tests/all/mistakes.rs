@@ -15,10 +15,10 @@ use proptest::sample::subsequence;
 /// A system without mistakes. Lines count from its first.
 const GOOD: &str = include_str!("good.toml");
 
-/// What is replaced by what, once; and the line and the words of the mistake that this makes.
+/// A text and its replacement, once; and the line and the words of the mistake that this makes.
 type Row = (&'static str, &'static str, usize, &'static str);
 
-/// What is no TOML, and what hides the rest.
+/// Texts that are no TOML, and hide the rest.
 #[rustfmt::skip]
 const PARSED: &[Row] = &[
     ("[tasks.far]", "[tasks.client]", 29, "duplicate key `client`; the first is in line 13"),
@@ -27,7 +27,7 @@ const PARSED: &[Row] = &[
     ("budget = \"2ms\"", "budget = \"2ms\"\nbudget = \"3ms\"", 18, "duplicate key `budget`; the first is in line 17"),
 ];
 
-/// What the schema does not know.
+/// Keys and values that the schema does not know.
 #[rustfmt::skip]
 const WRITTEN: &[Row] = &[
     ("cpus = 2", "cpus = \"two\"", 4, "invalid type: string \"two\", expected a whole number"),
@@ -50,7 +50,7 @@ const WRITTEN: &[Row] = &[
     ("[endpoints.service]", "[pools.p]\nreplicas = 1\nlimit = \"none\"\ncluster = \"left\"\n\n[endpoints.service]", 39, "a limit is a number, \"r2dglp\", \"unlimited\" or \"ck-omlp\""),
 ];
 
-/// What means nothing, each in an object of its own or, in one object, in a part of its own.
+/// Values without a meaning, each in an object of its own or, in one object, in a part of its own.
 #[rustfmt::skip]
 const APART: &[Row] = &[
     ("name = \"good\"", "name = \"../good\"", 2, "`../good` is no name; names have letters, digits, `-` and `_`, in parts with a point between them"),
@@ -72,7 +72,7 @@ const APART: &[Row] = &[
     ("burn 1ms", "dance", 30, "step `dance`: no such step"),
 ];
 
-/// What means nothing, of all kinds.
+/// Values without a meaning, of all kinds.
 #[rustfmt::skip]
 const MEANT: &[Row] = &[
     ("[regions.shared]", "[board.devices.own]\nkind = \"other\"\nat = 0x0a00_1000\nbytes = \"4KiB\"\nqemu = { arguments = [\"device\"] }\n[regions.shared]", 52, "QEMU's arguments of `own` are options that begin with `-`, each with its value behind it: \"-device\", \"virtio-rng-device\""),
@@ -227,7 +227,7 @@ const MEANT: &[Row] = &[
     ("endpoint service: call", "task nothing: stop", 18, "no task is called `nothing`; there are `client`, `server` and `far`"),
 ];
 
-/// What is well said, and does not fit.
+/// Declarations that are well written and do not fit.
 #[rustfmt::skip]
 const ADMITTED: &[Row] = &[
     ("[endpoints.service]", "[tasks.slow]\nscript = [\"burn 1ms\"]\ncluster = \"right\"\nperiod = \"10ms\"\ndeadline = \"35ms\"\nbudget = \"2100us\"\nhard = true\n[tasks.long]\nscript = [\"burn 1ms\"]\ncluster = \"right\"\nperiod = \"100ms\"\ndeadline = \"27ms\"\nbudget = \"22500us\"\n\n[endpoints.service]", 43, "task `slow` is hard, but not proved: up to 3 of its releases may queue, and with `backlog` = 1 the others are dropped"),
@@ -312,7 +312,7 @@ fn rows() -> impl Iterator<Item = &'static Row> {
     [PARSED, WRITTEN, APART, MEANT, ADMITTED].into_iter().flatten()
 }
 
-/// Where the good manifest has what this row replaces.
+/// The place in the good manifest of the text that this row replaces.
 fn place(row: &Row) -> Range<usize> {
     let start = GOOD.find(row.0).unwrap_or_else(|| panic!("the good manifest has no `{}`", row.0));
     start..start + row.0.len()
@@ -326,7 +326,7 @@ fn are_beside(rows: &[&Row]) -> bool {
     rows.iter().all(keeps_lines) && places.windows(2).all(|two| two[0].end <= two[1].start)
 }
 
-/// What is said of the good manifest with these mistakes.
+/// The messages about the good manifest with these mistakes.
 fn said(rows: &[&Row]) -> Vec<(usize, String)> {
     let mut rows: Vec<&Row> = rows.to_vec();
     rows.sort_by_key(|row| std::cmp::Reverse(place(row).start));
@@ -366,7 +366,7 @@ fn each_reason_has_a_row() {
     let reasons = rows().map(|row| parse(&GOOD.replacen(row.0, row.1, 1)).expect_err(row.1).0.remove(0).reason);
     let mut seen: BTreeSet<&str> = reasons.map(|reason| name(&reason)).collect();
     seen.extend(PROGRAMS.iter().map(|(program, words)| name(&packed(program()).expect_err(words).reason)));
-    // These are for whoever builds programs.
+    // These are for a builder of programs.
     seen.extend(["NoProgram", "TwoPrograms"]);
     // These take an engine with a sharer, which `groups.rs` has.
     seen.extend(["GroupInItself", "GroupTooDeep"]);
@@ -389,7 +389,7 @@ fn three_mistakes_in_one_file_give_three_errors() {
     assert_eq!(parse(&text).expect_err("mistakes").to_string(), expected);
 }
 
-/// What two edits make of each other may hide a mistake that follows from the other, and shows no new one.
+/// Two edits of one place may hide a mistake that follows from the other, and shows no new one.
 #[test]
 fn of_two_mistakes_no_consequence_is_shown() {
     let alone: Vec<(&Row, (usize, String))> =
@@ -415,7 +415,7 @@ proptest! {
         written in subsequence(WRITTEN.to_vec(), 0..=WRITTEN.len()),
         apart in subsequence(APART.to_vec(), 0..=APART.len()),
     ) {
-        // Of those at one place the first; and what means nothing only if all is written well.
+        // Of those at one place the first; and values without a meaning only if all is written well.
         let mut chosen: Vec<&Row> = Vec::new();
         for row in written.iter().chain(&apart) {
             chosen.push(row);

@@ -1,4 +1,4 @@
-//! What is packed can be read back, and says what the manifest says.
+//! A packed system can be read back, and is that of the manifest.
 
 use std::path::Path;
 

@@ -1,5 +1,5 @@
 #![allow(missing_docs)]
-//! Devices that are a processor of the board: what their drivers get, and what is refused.
+//! Devices that are a processor of the board: the handles of their drivers, and refusals.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -85,7 +85,7 @@ fn a_task_with_a_device_that_nothing_confines_is_named() {
         tasks.into_iter().collect::<Vec<_>>()
     };
     assert_eq!(named(SYSTEM), ["dsp"]);
-    // Whoever has a channel of the controller, too; but not who may only read its registers.
+    // Each task with a channel of the controller, too; but no task that may only read its registers.
     let with = |rights: &str| {
         let channel = format!("handles = {{ other = \"region other: {rights}\", ee");
         let text = SYSTEM.replacen("handles = { ee", &channel, 1) + "\n[regions.other]\ndevice = \"adma3\"\n";

@@ -1,4 +1,4 @@
-//! What tasks say of calls, waits and sleeps: mistakes, what is not counted, and what is proved.
+//! Declared calls, waits and sleeps: mistakes, waits that are not counted, and proofs.
 
 use std::path::Path;
 
@@ -63,7 +63,7 @@ fn a_job_that_calls_is_blocked_by_one_service_and_pays_for_its_own() {
     };
     assert_eq!([of(0), of(1)], [(On::Server(0), [300, 300, 300]); 2]);
     assert_eq!(study.first(&blocked[0]).as_deref(), Some("server slow by log"));
-    // A job keeps its key while it is suspended for what the analysis adds to its execution.
+    // A job keeps its key while it is suspended for a time that the analysis adds to its execution.
     assert_eq!(manifest.system.reservations[0].suspension, 300_000);
     // The budget must be long enough for its own computation, its own service and the one that it may wait for.
     let budget = |budget: &str| parse(&GOOD.replacen("budget = \"1ms\"", &format!("budget = \"{budget}\""), 1)).err();
@@ -104,7 +104,7 @@ fn calls_of_nested_servers_are_added_at_each_level() {
         let (_, blocked) = Study::new(&manifest.system, 0).unwrap().analyse(&Overheads::default()).unwrap();
         [blocked[0].blocking, blocked[0].services].map(|span| span.0 / 1_000)
     };
-    // One request of `slow` in progress, 300 us and two of 50 us each; `back` has one caller, so nobody waits there.
+    // One request of `slow` in progress, 300 us and two of 50 us each; `back` has one caller, so no task waits there.
     assert_eq!(blocked(&nested), [400, 400]);
     // If `log` calls it, too: there each of the two own requests, and each of those of the service that is waited for, meets another.
     let direct = nested.replace(
@@ -209,7 +209,7 @@ fn what_other_clients_may_do_again_and_again_is_not_proved() {
     // Its other clients come last under a policy without jobs.
     let background = edf.replace("period = \"100ms\"\nbudget = \"7ms\"\nwcet = \"1ms\"", "class = \"background\"");
     assert_eq!(parse(&background).err(), None);
-    // While it holds an engine it may not call, so nobody lends it a priority there; unless it is said that it does.
+    // While it holds an engine it may not call, so no task lends it a priority there; unless its declaration says that it calls.
     let holds = background.replace(
         "handles = { slow = \"endpoint slow: call\" }\nuses.slow = {}\n[tasks.slow]",
         "handles = { slow = \"endpoint slow: call\", m = \"engine m: acquire\" }\nuses.m = { cpu = \"1ms\" }\n[tasks.slow]",
@@ -230,7 +230,7 @@ fn whoever_is_served_as_long_as_it_asks_keeps_its_word() {
     let expected = "m.toml:11: task `brake` is hard, but not proved: `log` may ask `slow` for a longer service than the `service_max` of `slow`";
     assert_eq!(parse(&program).err().as_deref(), Some(expected));
     assert_eq!(parse(&program.replace("class = \"background\"", "class = \"background\"\ntrusted = true")).err(), None);
-    // A service that takes as long as its server says is nobody else's choice.
+    // A service that takes as long as its server says is no other task's choice.
     assert_eq!(
         parse(&program.replace("[\"serve slow\"]", "[\"receive slow\", \"burn 300us\", \"reply slow\"]")).err(),
         None
@@ -264,7 +264,7 @@ fn nothing_is_proved_where_a_server_is_boosted_without_a_period() {
     let expected = "m.toml:16: task `brake` is hard, but not proved: `log` of another cluster calls `slow`, which has no `service_period`";
     let late = across("", "class = \"background\"").replace("deadline = \"2ms\"", "deadline = \"10ms\"");
     assert_eq!(parse(&late).err().as_deref(), Some(expected));
-    // With one, what is in service elsewhere takes that long more; and the boost comes before all tasks here.
+    // With one, a service elsewhere takes that long more; and the boost comes before all tasks here.
     let with = |period: &str| parse(&across(&format!("service_period = \"{period}\""), "class = \"background\""));
     let expected = "m.toml:16: task `brake` is hard, but not proved: its bound is later than its deadline";
     assert!(with("5ms").err().is_some_and(|error| error.starts_with(expected)));
@@ -377,7 +377,7 @@ fn a_service_is_longer_by_what_its_server_waits_for_an_engine() {
             blocked.iter().map(|one| [one.requests.into(), span(one.blocking), span(one.services), span(one.lends)]);
         all.collect::<Vec<[u64; 4]>>()
     };
-    // Its only client: nobody else is in service; each of two requests meets one hold of the other. That meets one of the server.
+    // Its only client: no other client is in service; each of two requests meets one hold of the other. That meets one of the server.
     assert_eq!(blocked(HOLDS), [[4, 1_800, 800, 1_800], [1, 300, 0, 300]]);
     // A second client: its service in progress is 400 us, and 900 us that it waits for the engine.
     let second = HOLDS.replace(
@@ -387,7 +387,7 @@ fn a_service_is_longer_by_what_its_server_waits_for_an_engine() {
     let second = second.replace("budget = \"4ms\"", "budget = \"6ms\"");
     let by_service = 400 + 900;
     assert_eq!(blocked(&second)[0], [4, 2 * (900 + by_service), 800, 2 * (900 + by_service)]);
-    // By priority no more than the hold under way comes before, and on one CPU nobody is passed.
+    // By priority no more than the hold under way comes before, and on one CPU no task is passed.
     assert_eq!(
         blocked(&second.replace("\"fifo\"", "\"priority\""))[0],
         [4, 2 * (900 + by_service), 800, 2 * (900 + by_service)]
@@ -470,7 +470,7 @@ fn a_server_has_tokens_of_pools_that_each_request_joins_at_once() {
     let manifest = parse(&with_tokens("\"unlimited\"")).unwrap();
     let (report, blocked) = Study::new(&manifest.system, 0).unwrap().analyse(&Overheads::default()).unwrap();
     assert!(report.is_hard());
-    // Two services meet one section of the other each; nobody wants the engine without the token, of which there is one.
+    // Two services meet one section of the other each; no task wants the engine without the token, of which there is one.
     assert_eq!([blocked[0].requests, blocked[0].blocking.0 as u32 / 1_000], [6, 2 * 900]);
     assert_eq!(parse(&with_tokens("2")).err(), None);
     let said = parse(&with_tokens("1")).err().unwrap_or_default();

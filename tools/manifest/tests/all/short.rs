@@ -1,5 +1,5 @@
 #![allow(missing_docs)]
-//! Short forms mean what is written out for them: the same bytes for the kernel.
+//! Short forms have the meaning of their long forms: equal bytes for the kernel.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! Devices behind an SMMU: what they reach, and what is refused.
+//! Devices behind an SMMU: the memory that they reach, and refusals.
 
 #![allow(missing_docs)]
 
@@ -89,7 +89,7 @@ fn a_device_behind_the_smmu_has_a_table_of_what_its_regions_say_and_confines_its
     let without = read(&SYSTEM.replace("dma = \"edu0\"\n", ""));
     assert_eq!(without.streams.len(), 1);
     assert!(without.mappings.iter().all(|one| one.flags & mapping::STREAM == 0));
-    // Who may only read its registers starts nothing.
+    // A task that may only read its registers starts nothing.
     let task = "handles = { faults = \"region faults: read\",";
     assert_eq!(read(&SYSTEM.replace(task, &format!("{task} edu = \"region edu: read\","))).streams.len(), 1);
 }

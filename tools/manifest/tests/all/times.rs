@@ -1,4 +1,4 @@
-//! Times of GPU kernels that were measured: the file beside the manifest, what follows from it, and what is wrong with it.
+//! Times of GPU kernels that were measured: the file beside the manifest, its consequences, and its mistakes.
 
 use std::path::{Path, PathBuf};
 
@@ -91,7 +91,7 @@ fn operation(manifest: &Manifest) -> u64 {
 fn a_hold_is_as_long_as_the_blocks_of_the_longest_class_or_of_that_which_is_named() {
     let with = folder("known", Some(TIMES));
     let manifest = read(&system(), with.clone(), false).unwrap();
-    // Eight times what a block ran for, and half of it more; the setup.
+    // Eight times the time of a block, and half of it more; the setup.
     assert_eq!(operation(&manifest), 40_000 + 3 * 12_000);
     let of_class = system().replace("blocks = 3", "class = 10, blocks = 3");
     assert_eq!(operation(&read(&of_class, with, false).unwrap()), 40_000 + 3 * 6_000);

@@ -1,5 +1,5 @@
 #![allow(missing_docs)]
-//! Devices of the board that do what their driver is called for: what drivers and clients get, what is refused, and what is proved.
+//! Devices of the board that work on calls of their driver: handles of drivers and clients, refusals, and proofs.
 
 use std::path::Path;
 
@@ -62,7 +62,7 @@ fn a_hard_task_may_wait_for_such_a_driver_if_it_says_how_long_it_holds_the_engin
     let errors = instead(uses, "");
     assert!(errors.iter().any(|error| error.contains("`radio`")), "{errors:?}");
     let without_engine = SYSTEM.replace(uses, "").replace("ee = \"engine ee: acquire\"\n", "");
-    // Nobody would use the engine, whose watchdog is then as it is.
+    // The engine would have no user, and keeps its watchdog.
     let errors = parse(&without_engine).unwrap_err();
     let why = "`radio` calls it, and says nothing of holding an engine of `crypto`";
     assert!(errors.iter().any(|error| error.contains(why)), "{errors:?}");

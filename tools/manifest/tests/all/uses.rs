@@ -1,4 +1,4 @@
-//! What tasks say of tokens and of engines held with them: mistakes, what the analysis is told, and what is refused.
+//! Declared tokens, and engines held with them: mistakes, the input of the analysis, and refusals.
 
 use std::path::Path;
 
@@ -68,7 +68,7 @@ fn parse(text: &str) -> Result<Manifest, String> {
     Manifest::parse(Path::new("m.toml"), text).map_err(|error| error.to_string())
 }
 
-/// What is said when `from` is replaced by `to`.
+/// The mistakes after `from` is replaced by `to`.
 #[track_caller]
 fn refused(from: &str, to: &str, expected: &str) {
     assert!(GOOD.contains(from), "the good manifest has no `{from}`");
@@ -93,7 +93,7 @@ fn what_a_task_says_of_tokens_makes_sense() {
     refused(ee, &with("b"), "m.toml:21: with of `second` needs another engine of the same group");
     refused(ee, &with("ee"), "m.toml:21: with of `second` needs another engine of the same group");
     refused(ee, &with("gpu"), "m.toml:21: task `second` has no handle `gpu` to an engine");
-    // Without a token nobody knows how often.
+    // Without a token the number is unknown.
     let often = "uses.ee = { times = 3, cpu = \"10us\" }";
     let expected = "m.toml:30: number of uses of `third` means nothing together with a class other than real-time";
     refused("uses.ee = { times = 3, cpu = \"10us\", within = \"gpu\" }", often, expected);
@@ -140,7 +140,7 @@ fn the_analysis_is_told_of_tokens_of_engines_within_and_of_groups_as_one_lock() 
     let manifest = parse(&text.replace("cpus = 2", "cpus = 2\nadmission = \"warn\"")).unwrap();
     let study = Study::new(&manifest.system, 0).unwrap();
     assert!(study.undeclared.is_empty());
-    // Of three who share the engine two have a token at a time.
+    // Of three tasks that share the engine two have a token at a time.
     let ee = Engine {
         order: Order::Fifo,
         is_group: false,
@@ -188,7 +188,7 @@ fn each_task_waits_for_tokens_and_engines_by_name() {
         parts.sort_by_key(|(on, _)| format!("{on:?}"));
         parts
     };
-    // Sections: 200 + 2 * 1100 + 450 + what they wait for engines; 700 + 630 + that; 10 + 30 + that. One round for all.
+    // Sections: 200 + 2 * 1100 + 450 + their waits for engines; 700 + 630 + that; 10 + 30 + that. One round for all.
     let [first, second, third] =
         [200 + 2 * (1_100 + 700) + 450 + 630, 700 + 630 + 1_100 + 450, 10 + 3 * 10 + 3 * 1_100];
     let longest = |one: u64, other: u64| one.max(other);
@@ -201,7 +201,7 @@ fn each_task_waits_for_tokens_and_engines_by_name() {
     assert_eq!(study.first(&only).as_deref(), Some("a+b by second"));
 }
 
-/// Nobody waits for that engine, but for the token.
+/// No task waits for that engine, but for the token.
 #[test]
 fn a_section_has_engines_that_only_a_background_task_holds_with_its_token() {
     let uses = "uses.ee = { times = 3, cpu = \"10us\", within = \"gpu\" }";
@@ -313,7 +313,7 @@ fn a_budget_that_covers_engines_has_to_pay_for_all_and_then_is_proved() {
     );
 }
 
-/// Two clusters, a pool that they share, the execution engine of a device with its tokens, and who uses nothing of that.
+/// Two clusters, a pool that they share, the execution engine of a device with its tokens, and a task that uses none of these.
 const SHARED: &str = r#"[system]
 name = "shared"
 board = "virt"
@@ -389,7 +389,7 @@ fn tasks_of_all_clusters_that_share_a_pool_are_bounded_and_those_that_only_donat
     };
     // Both have a token at once; each request of `first` meets the hold of `second`, 700 us, and that one's 1100 us.
     let of_first = (vec![(On::Engine(0), 1_400)], Some("ee by second".to_owned()));
-    // Who uses nothing donates to `first`: 200 + 2 * 1100 + 1400 us.
+    // The task without uses donates to `first`: 200 + 2 * 1100 + 1400 us.
     let of_other = (vec![(On::Donation(0), 3_800)], Some("pool gpu by first".to_owned()));
     assert_eq!(studied(0), [of_first, of_other]);
     assert_eq!(studied(1), [(vec![(On::Engine(0), 1_100)], Some("ee by first".to_owned()))]);

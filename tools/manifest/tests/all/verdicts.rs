@@ -1,4 +1,4 @@
-//! Proofs that others made false: each manifest is one of honest tasks, or of a task that is told to do what it may, and its victim is not proved, whether
+//! Proofs that others made false: each manifest is one of honest tasks, or of a task that does all that it may, and its victim is not proved, whether
 //! the system is refused or built with a warning.
 
 use std::path::Path;
@@ -168,11 +168,11 @@ uses.p = { cpu = "1ms" }
         r#""acquire m", "burn 10us", "release m", "acquire p", "burn 10us", "release p""#,
     );
     breaks(&nested, orders, "a", (Origin::Counted, "`b` waits for engine `p` while it holds engine `m`"));
-    // The engine that is waited for is waited for by nobody inside another.
+    // The engine that is waited for has no waiter inside another.
     assert_eq!(missing(&system("admission = \"warn\"", &nested), "c"), []);
 }
 
-/// Programs cannot be read: the kernel refuses what their manifests do not allow.
+/// Programs cannot be read: the kernel refuses calls that their manifests do not allow.
 #[test]
 fn programs_that_may_wait_inside_a_hold_prove_nothing_for_those_who_share_the_lock() {
     let program = |handles: &str, more: &str| {
@@ -250,7 +250,7 @@ uses.m = {{ cpu = "200us" }}
     breaks(&body(kept), (kept, once), "a", why);
     let endless = r#""burn 1ms", "repeat""#;
     breaks(&body(endless), (endless, once), "b", (Origin::Counted, "never completes a job"));
-    // A model says what its program does, at least.
+    // A model has the least work of its program.
     let model = |script: &str| body(script).replacen("script = [", "binary = \"apps/x\"\nmodel = [", 2);
     let model = |script: &str| model(script).replacen("binary = \"apps/x\"\nmodel = [", "script = [", 1);
     breaks(
@@ -350,7 +350,7 @@ handles = { a = "task a: stop", server = "task server: stop" }
     let binary = tables.replace(r#"script = ["sleep 5ms", "stop a", "stop server"]"#, "binary = \"apps/attacker\"");
     let handles = r#"handles = { a = "task a: stop", server = "task server: stop" }"#;
     breaks(&binary, (handles, ""), "a", (Origin::Others, "`killer` may end `a`"));
-    // That others trust it, or that it is the task itself, changes nothing of what a script does.
+    // That others trust it, or that it is the task itself, changes nothing of the work of a script.
     let trusted = own.replace("class = \"background\"", "class = \"background\"\ntrusted = true");
     breaks(&trusted, (r#", "stop a""#, ""), "a", (Origin::Others, "`killer` ends `a`, as its script says"));
     let itself = own.replace(
@@ -388,17 +388,17 @@ writer = "w"
 bytes = "4KiB"
 readers = { r = {} }
 "#;
-    // Whoever is released by the reader cannot: each node has its words alone.
+    // A task that the reader releases cannot: each node has its words alone.
     let text = tables.replace("TRUST", "trusted = false");
     assert_eq!(missing(&system("admission = \"warn\"", &text), "w"), []);
-    // Whoever keeps the reader waiting can: for tokens, or for a frame that it writes.
+    // A task that keeps the reader waiting can: for tokens, or for a frame that it writes.
     let why = (Origin::Others, "`third` may keep `w` waiting for a frame of `g.o`");
     let edge = "from = \"r\"\nto = \"third\"\n";
     let before = text.replace(edge, "from = \"w\"\nto = \"third\"\n[graphs.g.edges.f]\nfrom = \"third\"\nto = \"r\"\n");
     breaks(&before, ("trusted = false", "trusted = true"), "w", why);
     let behind = text.clone() + "[graphs.g.objects.p]\nwriter = \"r\"\nbytes = \"4KiB\"\nreaders = { third = {} }\n";
     breaks(&behind, ("trusted = false", "hard = true"), "w", why);
-    // Unless one writes over what the other has not read.
+    // Unless one writes over frames that the other has not read.
     let object = "readers = { r = {} }";
     for text in [&before, &behind.replace("readers = { third = {} }", "readers = { third = {} }\noverwrite = true")] {
         let over = text.replacen(object, "readers = { r = {} }\noverwrite = true", 1);
@@ -816,7 +816,7 @@ service_max = "300us"
     breaks(tables, (", s = \"endpoint s: call\" }\n[tasks.server]", " }\n[tasks.server]"), "a", (Origin::Budget, why));
 }
 
-/// A clock task, a filter that nobody needs to trust, and a logger, which sleep for more than the CPU's time in sum.
+/// A clock task, a filter that no task needs to trust, and a logger, which sleep for more than the CPU's time in sum.
 const SLEEPERS: &str = r#"
 [engines.e]
 [tasks.h]

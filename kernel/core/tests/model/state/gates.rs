@@ -1,15 +1,15 @@
-//! Engines with gates, and what must hold of them.
+//! Engines with gates, and their conditions.
 //!
-//! After every action, by what the machine was told and what threads wait for, with nothing from the kernel's locks:
+//! After every action, by the orders to the machine and the waits of threads, with nothing from the kernel's locks:
 //!
 //! 1. No shared command runs while a task has the doorbell of the engine, or while a command of one runs. So none begins then, and nobody
 //!    is granted the engine before the one that ran has ended or was reset.
-//! 2. Nobody is granted an engine while the command of another runs.
+//! 2. No thread is granted an engine while the command of another runs.
 //! 3. The gate is shut while a task has the doorbell or waits for it, and while a command of one runs.
-//! 4. Who waits lends to the holder; without one, to the driver. So nobody lends to clients without a lock.
+//! 4. A waiter lends to the holder; without one, to the driver. So no waiter lends to clients without a lock.
 //! 5. A reset is asked of a shared command that runs when its time from the shut gate is over: not before, and not after.
 //!
-//! That nobody waits for ever is said of all states together, by [`Progress`]: from each state in which the premise holds there is a way by
+//! That no thread waits for ever is said of all states together, by [`Progress`]: from each state in which the premise holds there is a way by
 //! those actions alone to one where the end holds.
 //!
 //! | | Premise | Actions | End |
@@ -50,7 +50,7 @@ impl Progress {
         helps & self.bit() != 0
     }
 
-    /// What is wrong if there is no way.
+    /// The problem if there is no way.
     pub fn words(self) -> &'static str {
         match self {
             Progress::Prompt => "a gate stays shut for nobody, or somebody waits for an idle engine for ever",
@@ -60,7 +60,7 @@ impl Progress {
     }
 }
 
-/// What of [`Progress`] begins and what has ended in a state, for each unit of engines.
+/// The parts of [`Progress`] that begin and that have ended in a state, for each unit of engines.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Marks {
     begun: [u8; 2],
@@ -80,7 +80,7 @@ impl Marks {
 }
 
 impl State {
-    //--- What may happen ---------------------------------------------------------------------------------------
+    //--- Possible steps ----------------------------------------------------------------------------------------
 
     pub(super) fn build_device(&mut self, system: &System) {
         let Some(gates) = system.model.gates else { return };
@@ -108,7 +108,7 @@ impl State {
         device.engines[..device.count].iter().all(rests) && !(device.interrupts && self.board.enabled[0])
     }
 
-    /// Whether `thread` makes this call here: stores need what they store to; a driver resets what it was asked to,
+    /// Whether `thread` makes this call here: stores need their doorbell; a driver resets the engines that it was asked to,
     /// and acknowledges its line before it waits for the next interrupt.
     pub(super) fn may_call(&self, system: &System, thread: ThreadId, call: usize) -> bool {
         let lives = self.kernel.thread(thread).state() != object::State::Stopped;
@@ -147,9 +147,9 @@ impl State {
         matches!(step, Step::Submit(_) | Step::Reset(_))
     }
 
-    //--- What must hold ----------------------------------------------------------------------------------------
+    //--- Conditions -------------------------------------------------------------------------------------------
 
-    /// Who has the doorbell of `engine`.
+    /// The user that has the doorbell of `engine`.
     fn has(&self, system: &System, engine: usize) -> impl Iterator<Item = (EngineUserId, Option<ThreadId>)> {
         let users = (0..system.users.len()).filter_map(EngineUserId::new).zip(&system.users);
         let has = move |user: EngineUserId, of: u32| of as usize == engine && self.board.holds[user.index()];
@@ -201,13 +201,13 @@ impl State {
         }
     }
 
-    /// What must come about from here, and what has.
+    /// The ends that must come from here, and those that have come.
     pub fn marks(&self, system: &System) -> Marks {
         let mut marks = Marks::default();
         let Some(gates) = system.model.gates else { return marks };
         let lives = |thread: ThreadId| self.kernel.thread(thread).state() != object::State::Stopped;
         let driver_lives = system.driver.is_some_and(lives);
-        // There is time for what takes so many ticks, from here on.
+        // There is time for work of so many ticks, from here on.
         let has_time = |ticks: u64| self.board.now.0 + (ticks + system.model.late) * TICK <= system.model.ticks * TICK;
         let engines = 0..system.engines.len();
         let units: Vec<Vec<usize>> = match system.model.group {
@@ -275,7 +275,7 @@ impl State {
         }
     }
 
-    /// What the device does, in words.
+    /// The acts of the device, in words.
     pub(super) fn device_situation(&self, system: &System) -> Vec<String> {
         let each = |number: usize| {
             let engine = &self.board.device.engines[number];

@@ -11,7 +11,7 @@ pub fn elf(segments: &[Segment<'_>]) -> Vec<u8> {
     elf_with(segments, Note::new("0.1.0"))
 }
 
-/// An ELF program with this note of what it was built for.
+/// An ELF program with this note of the kernel for which it was built.
 pub fn elf_with(segments: &[Segment<'_>], note: Note) -> Vec<u8> {
     let mut file = vec![0x7f, b'E', b'L', b'F', 2, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0];
     let entry = segments.first().map_or(0, |segment| segment.1);

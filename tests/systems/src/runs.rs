@@ -295,7 +295,7 @@ impl Here {
         let path = self.manifest_path("noted")?;
         std::fs::write(&path, example.replace("times = 2", "times = 1"))?;
         let ended = self.run(&["run", "--manifest", &path])?;
-        let words = "declared: a job of `hello` calls `console` once (`times`); it did so 2 times in `hello#5`";
+        let words = "declared: a job of `hello` calls `console` once (`times`); it did so 2 times";
         if ended.code != Some(0) || !ended.text.contains(words) {
             problems.push(format!("a second call in a job is not noted: {}", ended.text));
         }

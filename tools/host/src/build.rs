@@ -7,7 +7,9 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{BufRead, BufReader, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use fusee_abi::image::feature;
@@ -463,10 +465,10 @@ pub fn run(command: &mut Command, folder: &Path, what: &str, last: &[&str]) -> R
     }
     let status = match is_watched {
         true => meter::status(command),
-        false => narrated(command, || {
-            if !is_told() {
-                eprintln!("{BUILDING} {what}");
-            }
+        false => narrated(command, |time| match time.as_secs() {
+            0 if is_told() => {}
+            0 => eprintln!("{BUILDING} {what}"),
+            seconds => eprintln!("{BUILDING} {what}, for {seconds} s until now"),
         }),
     };
     let status = status.context("cargo does not start")?;
@@ -477,40 +479,39 @@ pub fn run(command: &mut Command, folder: &Path, what: &str, last: &[&str]) -> R
     Ok(())
 }
 
-/// Runs cargo without a terminal: `builds` is called when it compiles the first crate. Its lines of progress are left out, and all others are printed.
-fn narrated(command: &mut Command, builds: impl FnOnce()) -> std::io::Result<ExitStatus> {
+/// The longest time of a build without a word of ours.
+const QUIET: Duration = Duration::from_secs(15);
+
+/// Runs cargo without a terminal: prints lines that are no progress; calls `builds` with zero at the first crate, and with the time after each [`QUIET`].
+fn narrated(command: &mut Command, builds: impl Fn(Duration)) -> std::io::Result<ExitStatus> {
     let mut child = command.stderr(Stdio::piped()).spawn()?;
-    let mut builds = Some(builds);
-    for line in child.stderr.take().map(BufReader::new).into_iter().flat_map(BufRead::lines) {
-        let line = line?;
-        match progress(&line) {
-            Some("Compiling") => builds.take().into_iter().for_each(|builds| builds()),
-            Some(_) => {}
-            None => eprintln!("{line}"),
+    let lines = child.stderr.take().map(BufReader::new).into_iter().flat_map(BufRead::lines);
+    let (sender, receiver) = mpsc::channel();
+    std::thread::spawn(move || lines.map_while(Result::ok).all(|line| sender.send(line).is_ok()));
+    let (began, mut said) = (Instant::now(), None);
+    loop {
+        let line = receiver.recv_timeout(QUIET / 15);
+        match line.as_deref().map(progress) {
+            Ok(Some("Compiling")) if said.is_none() => builds(Duration::ZERO),
+            Ok(None) => {
+                eprintln!("{}", line.as_deref().unwrap_or_default());
+                continue;
+            }
+            Err(&RecvTimeoutError::Disconnected) => return meter::wait(&mut child),
+            _ if said.unwrap_or(began).elapsed() >= QUIET => builds(began.elapsed()),
+            _ => continue,
         }
+        said = Some(Instant::now());
     }
-    meter::wait(&mut child)
 }
 
 /// The verb of a line in which cargo shows its progress: it ends in the twelfth column.
 fn progress(line: &str) -> Option<&str> {
-    const VERBS: [&str; 12] = [
-        "Adding",
-        "Blocking",
-        "Building",
-        "Compiling",
-        "Downloaded",
-        "Downloading",
-        "Finished",
-        "Fresh",
-        "Locking",
-        "Running",
-        "Unpacking",
-        "Updating",
-    ];
+    const VERBS: &str =
+        "Adding Blocking Building Compiling Downloaded Downloading Finished Fresh Locking Running Unpacking Updating";
     let (verb, rest) = line.split_at_checked(12)?;
     let verb = verb.trim_start();
-    (rest.starts_with(' ') && VERBS.contains(&verb)).then_some(verb)
+    (rest.starts_with(' ') && VERBS.split(' ').any(|one| one == verb)).then_some(verb)
 }
 
 //--- Programs by package

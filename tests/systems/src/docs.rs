@@ -68,6 +68,12 @@ const ARCHITECTURE: &str = "docs/architecture.md";
 /// The heading of these lists.
 const JOURNEYS: &str = "\n## Five journeys\n";
 
+/// Whether `page` has this table, and a blank line after it, behind the comment `mark`.
+fn has_table(page: &str, mark: &str, table: &str) -> bool {
+    let behind = page.split_once(mark).and_then(|(_, rest)| rest.trim_start().strip_prefix(table));
+    behind.is_some_and(|rest| rest.is_empty() || rest.starts_with('\n'))
+}
+
 /// Checks the README and all pages.
 ///
 /// # Errors
@@ -79,15 +85,12 @@ pub fn check(root: &Path) -> Result<()> {
     problems.extend(proofs::problems(root, evidence.map(String::as_str).filter(|one| one.starts_with("cargo ")))?);
     let page = read(root, SUPPORT_PAGE)?;
     for (mark, table) in [(TABLE, table(&features)), (proofs::TABLE, proofs::table(root)?)] {
-        if !page.split_once(mark).is_some_and(|(_, rest)| rest.trim_start().starts_with(&table)) {
+        if !has_table(&page, mark, &table) {
             problems.push(format!("{SUPPORT_PAGE}: its table is not what {SUPPORT} gives:\n{table}"));
         }
     }
     let results = boards::table(root)?;
-    if !read(root, boards::PAGE)?
-        .split_once(boards::MARK)
-        .is_some_and(|(_, rest)| rest.trim_start().starts_with(&results))
-    {
+    if !has_table(&read(root, boards::PAGE)?, boards::MARK, &results) {
         problems.push(format!("{}: its table is not what {} gives:\n{results}", boards::PAGE, boards::FOLDER));
     }
     problems.extend(campaign::problems(root)?);
@@ -362,6 +365,14 @@ mod tests {
     fn the_pages_say_what_is_so() {
         let root = fusee_host::system::root().unwrap();
         check(&root).unwrap_or_else(|problems| panic!("{problems}"));
+    }
+
+    #[test]
+    fn a_table_with_rows_that_are_not_its_own_is_another_one() {
+        let table = "| a |\n|---|\n| b |\n";
+        let has = |rest: &str| has_table(&format!("text\n<!-- t -->\n\n{rest}"), "<!-- t -->", table);
+        assert!(has(table) && has(&format!("{table}\ntext\n")));
+        assert!(!has(&format!("{table}| c |\n")) && !has("| a |\n") && !has_table(table, "<!-- t -->", table));
     }
 
     #[test]

@@ -34,18 +34,29 @@ pub fn main(arguments: Vec<OsString>) -> ExitCode {
             let root = found.map_or_else(|_| "no repository here".to_owned(), |root| root.display().to_string());
             print(&format!("fusee {} ({root})\n", env!("CARGO_PKG_VERSION")))
         }
+        (Ok(root), [] | ["--help" | "-h" | "help"]) if !is_built(&root) => print(&format!(
+            "`fusee` runs the tool of the project's own Fusee, here that in {0}. The tool is not built yet; its first command takes some minutes for \
+             that.\n\n  fusee run      runs the project's system in QEMU\n  fusee test     runs its tests\n  fusee --help   lists all commands, once \
+             the tool is built\n\nThe book: {0}/docs/README.md\n",
+            root.display()
+        )),
         (Ok(root), _) => run(&root, &arguments),
         (Err(lost @ Lost::Outside { .. }), [] | ["--help" | "-h" | "help"]) => print(&format!("{lost}\n")),
         (Err(lost), _) => fail(&lost.to_string()),
     }
 }
 
+/// Whether the tool of the repository in `root` was built before, perhaps of an earlier state.
+fn is_built(root: &Path) -> bool {
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), Into::into);
+    target.join("debug").join(TOOL).exists()
+}
+
 /// Runs the tool of the repository in `root`.
 fn run(root: &Path, arguments: &[OsString]) -> ExitCode {
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), Into::into);
     let mut command = place::cargo();
     command.arg("run");
-    if target.join("debug").join(TOOL).exists() {
+    if is_built(root) {
         command.arg("--quiet");
     } else {
         eprintln!("building Fusee's tool in {}, for its first use", root.display());

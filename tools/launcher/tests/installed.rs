@@ -82,6 +82,9 @@ fn a_project_by_path_runs_the_tool_of_that_path_in_the_callers_folder() {
     let root = place.repository("clone one");
     let project = place.project("own", "fusee = { path = \"../clone one/userland/fusee\" }\n");
     let inside = project.join("src");
+    // Help comes at once, and builds nothing.
+    let (code, text) = place.fusee(&inside, &["--help"]);
+    assert!(code == Some(0) && text.contains("The tool is not built yet") && !root.join("target").exists(), "{text}");
     let expected = format!("{}|{}|run --for 1s", root.join("tools/fusee").display(), inside.display());
     let (code, text) = place.fusee(&inside, &["run", "--for", "1s"]);
     assert!(code == Some(7) && text.contains(&expected) && text.contains("for its first use"), "{code:?}: {text}");
@@ -89,6 +92,7 @@ fn a_project_by_path_runs_the_tool_of_that_path_in_the_callers_folder() {
     let output = place.run(env!("CARGO_BIN_EXE_cargo-fusee"), &inside, &["fusee", "run", "--for", "1s"]);
     assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), expected);
     assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+    assert!(place.fusee(&inside, &["--help"]).1.ends_with("|--help\n"));
     // In the repository itself, and for a project that is not there yet.
     assert!(place.fusee(&root.join("drivers"), &["x"]).1.contains("clone one/drivers|x"));
     assert!(place.fusee(&place.0, &["new", "y", "--path", "clone one"]).1.contains("|new y --path clone one"));

@@ -60,7 +60,7 @@ fn a_signal_is_a_kick_by_every_path_and_leaves_no_bits() {
         let mut table = table();
         assert_eq!(signal(&mut table, way, KICK, 1), (0, 1), "{way:?}");
         assert_eq!(signal(&mut table, way, KICK, 0), (0, 2), "{way:?}");
-        // The same notification, as one that kicks nothing: any bits left would be found now.
+        // This notification, as one that kicks nothing, would show any bits left.
         table.board.kicks.0 = None;
         let general = &mut table.board.registers[0].general;
         (general[NUMBER], general[0], general[DEADLINE]) =

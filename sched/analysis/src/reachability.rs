@@ -266,7 +266,7 @@ impl Search {
         let tied: Vec<usize> =
             waiting[sure..].iter().take_while(|(point, _)| *point == last).map(|(_, task)| *task).collect();
         self.has_ties |= tied.len() > free - sure;
-        // Of equal tasks with equal rests any will do.
+        // Any of equal tasks with equal rests will do.
         let mut groups: Vec<Vec<usize>> = Vec::new();
         for task in tied {
             let kind = |task: usize| (self.alike[task], way.state[task]);

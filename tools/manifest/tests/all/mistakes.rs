@@ -415,7 +415,7 @@ proptest! {
         written in subsequence(WRITTEN.to_vec(), 0..=WRITTEN.len()),
         apart in subsequence(APART.to_vec(), 0..=APART.len()),
     ) {
-        // Of those at one place the first; and values without a meaning only if all is written well.
+        // The first of those at one place counts; values without a meaning count only if all is written well.
         let mut chosen: Vec<&Row> = Vec::new();
         for row in written.iter().chain(&apart) {
             chosen.push(row);

@@ -140,7 +140,7 @@ fn the_analysis_is_told_of_tokens_of_engines_within_and_of_groups_as_one_lock() 
     let manifest = parse(&text.replace("cpus = 2", "cpus = 2\nadmission = \"warn\"")).unwrap();
     let study = Study::new(&manifest.system, 0).unwrap();
     assert!(study.undeclared.is_empty());
-    // Of three tasks that share the engine two have a token at a time.
+    // Two of the three tasks that share the engine have a token at a time.
     let ee = Engine {
         order: Order::Fifo,
         is_group: false,

@@ -1,7 +1,7 @@
 //! `cargo xtask study`: random task sets under 57 arrangements of CPUs and GPUs, and which arrangement accepts most.
 //!
 //! ```text
-//! costs     inputs: four platforms of the text, and Fusee
+//! costs     inputs: four platforms of the text, and Fusee, which has five rules to compare policies
 //! grid      the points of the study, and one item of work
 //! results   the file to which results are appended
 //! ranks     ranks, and the observations of the text about them
@@ -60,9 +60,12 @@ pub struct StudyArguments {
     /// The seed of all task sets.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// The file of results. [default: target/study/GRID.txt]
+    /// The file of results. [default: target/study/GRID.txt, or GRID-policies.txt]
     #[arg(long)]
     file: Option<PathBuf>,
+    /// Compare FL, EDF and RM with the costs of Fusee, in place of costs under FL.
+    #[arg(long, conflicts_with = "figure")]
+    policies: bool,
     /// Judge nothing: print the tables of the results so far.
     #[arg(long, conflicts_with_all = ["resume", "budget", "workers"])]
     show: bool,
@@ -95,10 +98,13 @@ const FOLDER: &str = "study";
 pub fn study(arguments: &StudyArguments) -> Result<bool> {
     let project = Project::fusee()?;
     let grid = GRIDS.into_iter().find(|one| one.name == arguments.grid).context("no such grid")?;
-    let costs = costs::all(&project.root)?;
+    let (costs, of) = match arguments.policies {
+        true => (costs::policies(&project.root)?, "-policies"),
+        false => (costs::all(&project.root)?, ""),
+    };
     let path = match &arguments.file {
         Some(path) => path.clone(),
-        None => project.kept(FOLDER)?.join(format!("{}.txt", grid.name)),
+        None => project.kept(FOLDER)?.join(format!("{}{of}.txt", grid.name)),
     };
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
@@ -115,6 +121,10 @@ pub fn study(arguments: &StudyArguments) -> Result<bool> {
     }
     if results.found.is_empty() {
         bail!("{}: there are no results yet", path.display());
+    }
+    if arguments.policies {
+        print_policies(&grid, &results.found, &costs);
+        return Ok(true);
     }
     for Named { name, .. } in costs.iter().filter(|one| one.name != costs::FUSEE) {
         let [printed, prose, ours] = costs::origins(name)?;
@@ -197,8 +207,11 @@ fn progress(items: u64) -> ProgressBar {
 
 //--- Tables
 
-/// Prints ranks and observations.
-fn print(grid: &Grid, found: &[Found], costs: &[Named]) {
+/// The arrangements in tables with little room.
+const SHOWN: [&str; 6] = ["(P,P,inf)", "(C,P,inf)", "(G,P,inf)", "(C,C2p2p,1)", "(G,C2p2p,1)", "(C,C4,1)"];
+
+/// The standings with all costs, after a line about their extent.
+fn ranks<'a>(grid: &Grid, found: &[Found], costs: &'a [Named]) -> Ranks<'a> {
     let all: Vec<(&str, Vec<Standing>, usize)> = costs
         .iter()
         .enumerate()
@@ -208,8 +221,30 @@ fn print(grid: &Grid, found: &[Found], costs: &[Named]) {
         })
         .collect();
     let settings = all.first().map_or(0, |one| one.2);
-    let ranks = Ranks { all: all.into_iter().map(|(name, standings, _)| (name, standings)).collect(), settings };
     fusee_host::sayln!("{} of {} task sets of {settings} settings, grid {}", found.len(), grid.items(), grid.name);
+    Ranks { all: all.into_iter().map(|(name, standings, _)| (name, standings)).collect(), settings }
+}
+
+/// Prints what some arrangements accept under each policy, and ranks.
+fn print_policies(grid: &Grid, found: &[Found], costs: &[Named]) {
+    let ranks = ranks(grid, found, costs);
+    let mut header = vec!["CPUs accepted"];
+    header.extend(ranks.all.iter().map(|(name, _)| *name));
+    let mut table = Table::new(header).left(&["CPUs accepted"]);
+    for name in SHOWN {
+        let accepted = |(_, all): &(&str, Vec<Standing>)| {
+            let one = all.iter().find(|one| one.arrangement.to_string() == name);
+            one.map_or_else(String::new, |one| format!("{:.2}", one.accepted as f64 / 1e3))
+        };
+        table.add_row(std::iter::once(name.to_owned()).chain(ranks.all.iter().map(accepted)));
+    }
+    fusee_host::sayln!("{table}");
+    fusee_host::sayln!("{}", all_ranks(&ranks));
+}
+
+/// Prints ranks and observations.
+fn print(grid: &Grid, found: &[Found], costs: &[Named]) {
+    let ranks = ranks(grid, found, costs);
     fusee_host::sayln!("{}", best(&ranks));
     fusee_host::sayln!("{}", by_workload(grid, found, costs.len().saturating_sub(1)));
     fusee_host::sayln!("{}", all_ranks(&ranks));
@@ -237,7 +272,6 @@ fn best(ranks: &Ranks<'_>) -> Table {
 
 /// The utilisation that some arrangements accept of each class of workloads, in CPUs.
 fn by_workload(grid: &Grid, found: &[Found], set: usize) -> Table {
-    const SHOWN: [&str; 6] = ["(P,P,inf)", "(C,P,inf)", "(G,P,inf)", "(C,C2p2p,1)", "(G,C2p2p,1)", "(C,C4,1)"];
     let names: Vec<String> = Arrangement::all().iter().map(ToString::to_string).collect();
     let mut header = vec!["tasks, data, state"];
     header.extend(SHOWN);

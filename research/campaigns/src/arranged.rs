@@ -1,6 +1,7 @@
 //! Fine bounds against observations: random task sets of the study, placed by an arrangement of CPUs and GPUs, each simulated on the whole kernel.
 //!
-//! A set is one that the study accepts, on 4 or 8 CPUs and 2 or 4 GPUs. Its system has a pool for each GPU cluster, engines by arrival, and copies in
+//! A set is one that the study accepts, on 4 or 8 CPUs and 2 or 4 GPUs, under EDF, fair lateness or rate-monotonic priorities; either because its lateness
+//! is bounded, or because no job ends after its period. Its system has a pool for each GPU cluster, engines by arrival, and copies in
 //! chunks; with migration from GPU to GPU a copy engine of each is acquired at once. Its jobs do all that they may: each moves its state when its token
 //! is for another GPU than the last one.
 //!
@@ -24,9 +25,10 @@ use fusee_arrangements::arrangement::{Arrangement, Owner, Platform};
 use fusee_arrangements::costs::{Costs, Line};
 use fusee_arrangements::draw::{Nominal, SETTINGS, Setting, draw};
 use fusee_arrangements::engines::Migration;
-use fusee_arrangements::judge::{Bounds, CHUNK, Method, judge};
+use fusee_arrangements::judge::{Bounds, CHUNK, Goal, Rules, judge};
 use fusee_arrangements::task::{Gpu, Task};
 use fusee_manifest::{Manifest, Resolved};
+use fusee_sched::key::PolicyName;
 use fusee_simulator::gpu_job::{GpuHandles, GpuTask};
 use fusee_simulator::workload::Source;
 use fusee_simulator::{Checks, First, Options, Program};
@@ -45,6 +47,8 @@ const USERS: usize = 7;
 const TASKS: usize = 28;
 /// Engines of a GPU, by their numbers.
 const ENGINES: [&str; 3] = ["ee", "in", "out"];
+/// The policies of CPUs.
+pub const POLICIES: [PolicyName; 3] = [PolicyName::Fl, PolicyName::Edf, PolicyName::Rm];
 /// The kinds of blocking.
 const WAITS: [&str; 3] = ["engines", "tokens", "donation"];
 
@@ -57,6 +61,8 @@ pub struct Drawn {
     pub tasks: Vec<Task>,
     /// The costs of its machine.
     pub costs: Costs,
+    /// The policy of its CPUs, and why it is accepted.
+    pub rules: Rules,
 }
 
 /// The bounds of the tasks of a set; `None`: it is refused.
@@ -65,7 +71,7 @@ pub type Claims<'a> = &'a (dyn Fn(&Drawn) -> Option<Vec<Bounds>> + Sync);
 /// The bounds of a set as the study judges it.
 #[must_use]
 pub fn judged(drawn: &Drawn) -> Option<Vec<Bounds>> {
-    judge(&drawn.tasks, &drawn.arrangement, &drawn.costs, Method::Fine).ok()
+    judge(&drawn.tasks, &drawn.arrangement, &drawn.costs, drawn.rules).ok()
 }
 
 /// The results.
@@ -81,6 +87,8 @@ pub struct ArrangedReport {
     pub blocked: [u64; 3],
     /// Sets with migration from GPU to GPU, and sets whose CPU clusters share GPUs.
     pub kinds: [u64; 2],
+    /// Sets under each policy of [`POLICIES`].
+    pub policies: [u64; 3],
     /// Sets that could not be simulated.
     pub failures: Vec<Wrong>,
     /// Claims that do not hold.
@@ -152,7 +160,11 @@ pub fn drawn(seed: u64, number: u64) -> Drawn {
             gpu.state = 0;
         }
     }
-    Drawn { arrangement, tasks, costs }
+    // A source of its own: what else is drawn does not depend on it.
+    let mut source = Source::new(!seed, number);
+    let policy = source.pick(&POLICIES);
+    let goal = source.pick(&[Goal::Bounded, Goal::InTime]);
+    Drawn { arrangement, tasks, costs, rules: Rules { policy, goal, ..Rules::TEXT } }
 }
 
 impl ArrangedReport {
@@ -176,6 +188,8 @@ impl ArrangedReport {
         let options = Options { checks: Checks::Instants(64), first: First::Tasks, programs, ..Options::default() };
         let seen = observe(&manifest, &options, START + LENGTH).map_err(fail)?;
         self.systems += 1;
+        let policies = self.policies.iter_mut().zip(POLICIES);
+        policies.for_each(|(count, policy)| *count += u64::from(policy == drawn.rules.policy));
         self.kinds[0] += u64::from(drawn.arrangement.migration == Migration::Peer && crowd(&bounds) > 1);
         self.kinds[1] += u64::from(drawn.arrangement.shares() && crowd(&bounds) > 1);
         for (task, (seen, bound)) in seen.iter().zip(&bounds).enumerate() {
@@ -183,7 +197,7 @@ impl ArrangedReport {
             self.compare(seen, bound, &mut |what, seen, bound| Wrong {
                 seed,
                 number,
-                what: format!("{}: {what} of t{task} {seen} ns, bound {bound} ns\n{text}", drawn.arrangement),
+                what: format!("{} {:?}: {what} of t{task} {seen} ns, bound {bound} ns\n{text}", drawn.arrangement, drawn.rules),
             });
         }
         Ok(())
@@ -212,6 +226,7 @@ impl ArrangedReport {
         self.jobs += other.jobs;
         self.blocked.iter_mut().zip(other.blocked).for_each(|(sum, more)| *sum += more);
         self.kinds.iter_mut().zip(other.kinds).for_each(|(sum, more)| *sum += more);
+        self.policies.iter_mut().zip(other.policies).for_each(|(sum, more)| *sum += more);
         self.failures.extend(other.failures);
         self.violations.extend(other.violations);
         self.tightest.iter_mut().zip(other.tightest).for_each(|(most, other)| tighten(most, other));
@@ -223,9 +238,13 @@ impl std::fmt::Display for ArrangedReport {
         let ratio = |kind: usize| self.tightest[kind].0 as f64 / self.tightest[kind].1.max(1) as f64;
         writeln!(
             f,
-            "{} task sets under arrangements ({} with migration from GPU to GPU, {} with shared GPUs; {} refused), {} jobs; \
+            "{} task sets under arrangements ({} under FL, {} EDF, {} RM; {} with migration from GPU to GPU, {} with shared GPUs; \
+             {} refused), {} jobs; \
              tasks blocked by engines {} (tightest {:.3}), by tokens {} ({:.3}), as donors {} ({:.3}); response {:.3}",
             self.systems,
+            self.policies[0],
+            self.policies[1],
+            self.policies[2],
             self.kinds[0],
             self.kinds[1],
             self.refused,
@@ -258,10 +277,11 @@ fn gpus_of(arrangement: &Arrangement, cluster: usize) -> std::ops::Range<usize> 
 }
 
 fn text(drawn: &Drawn, bounds: &[Bounds]) -> String {
-    let Drawn { arrangement, tasks, .. } = drawn;
+    let Drawn { arrangement, tasks, rules, .. } = drawn;
     let mut text = format!(
-        "[system]\nname = \"arranged\"\nboard = \"virt\"\ncpus = {}\nstart = \"{START}ns\"\npolicy = \"FL\"\nadmission = \"warn\"\n",
-        arrangement.platform.cpus
+        "[system]\nname = \"arranged\"\nboard = \"virt\"\ncpus = {}\nstart = \"{START}ns\"\npolicy = \"{}\"\nadmission = \"warn\"\n",
+        arrangement.platform.cpus,
+        rules.policy.name()
     );
     for cluster in 0..arrangement.cpu_clusters() {
         let first = cluster as u64 * arrangement.cpu_cluster;
@@ -353,7 +373,7 @@ fn gpu_text(text: &mut String, drawn: &Drawn, (cluster, gpu): (usize, usize)) {
 
 /// The program of a task that uses GPUs.
 fn program(drawn: &Drawn, bounds: &[Bounds], system: &Resolved, task: usize, gpu: &Gpu) -> Result<GpuTask, String> {
-    let Drawn { arrangement, tasks, costs } = drawn;
+    let Drawn { arrangement, tasks, costs, .. } = drawn;
     let cluster = bounds[task].place.gpus.ok_or("no GPU cluster")?;
     let handle = |name: &str| {
         let mut entries = system.tasks[task].environment.iter().filter(|entry| entry.name == name && entry.handle != 0);

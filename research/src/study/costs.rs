@@ -2,6 +2,8 @@
 //!
 //! Fusee's kernel paths are those that `cargo xtask bench` recorded, at one instruction per nanosecond. Its copies are those of the text's platform at
 //! worst, so a comparison with that one shows the kernel alone.
+//!
+//! Each of these is judged by the rules of the text. For a comparison of policies Fusee's costs are judged by five rules.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,18 +11,22 @@ use std::path::Path;
 use anyhow::{Context, Result, ensure};
 use fusee_arrangements::costs::{Costs, Line};
 use fusee_arrangements::draw::Nominal;
+use fusee_arrangements::judge::{Goal, Rules};
+use fusee_sched::key::PolicyName;
 use serde::Deserialize;
 
 /// The name of the set of Fusee's own costs.
 pub const FUSEE: &str = "Fusee";
 
-/// Costs with a name.
+/// Costs and rules with a name.
 #[derive(Clone, Debug)]
 pub struct Named {
     /// The name in tables.
     pub name: String,
     /// The costs.
     pub costs: Costs,
+    /// The rules by which sets are judged.
+    pub rules: Rules,
 }
 
 /// The origin of a value.
@@ -107,11 +113,29 @@ pub fn all(root: &Path) -> Result<Vec<Named>> {
     let inputs = inputs()?;
     let mut all = Vec::new();
     for (number, name) in inputs.sets.iter().enumerate() {
-        all.push(Named { name: name.clone(), costs: inputs.costs(number)? });
+        all.push(Named { name: name.clone(), costs: inputs.costs(number)?, rules: Rules::TEXT });
     }
     let worst = all.last().context("costs.toml: no sets")?.costs;
-    all.push(Named { name: FUSEE.to_owned(), costs: fusee(root, &worst)? });
+    all.push(Named { name: FUSEE.to_owned(), costs: fusee(root, &worst)?, rules: Rules::TEXT });
     Ok(all)
+}
+
+/// Fusee's costs under each policy, by bounded lateness and by jobs that end within their periods.
+pub fn policies(root: &Path) -> Result<Vec<Named>> {
+    let costs = all(root)?.pop().context("costs.toml: no sets")?.costs;
+    let (late, in_time) = (Goal::Bounded, Goal::InTime);
+    let each = [
+        (PolicyName::Fl, late),
+        (PolicyName::Edf, late),
+        (PolicyName::Fl, in_time),
+        (PolicyName::Edf, in_time),
+        (PolicyName::Rm, in_time),
+    ];
+    let named = |(policy, goal): (PolicyName, Goal)| {
+        let words = if goal == Goal::Bounded { "bounded" } else { "in time" };
+        Named { name: format!("{}, {words}", policy.name()), costs, rules: Rules { policy, goal, ..Rules::TEXT } }
+    };
+    Ok(each.map(named).into())
 }
 
 impl Named {

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use fusee_arrangements::arrangement::Arrangement;
 use fusee_arrangements::draw::{SETTINGS, Setting, draw};
-use fusee_arrangements::judge::{Method, judge};
+use fusee_arrangements::judge::judge;
 
 use super::costs::Named;
 use super::ranks::Observation;
@@ -69,7 +69,7 @@ impl Figure {
                             time(task.gpu.map_or(0.0, |gpu| gpu.kernel_time() as f64), task.cpu as f64, task.period)
                         })
                         .sum();
-                    let is_accepted = |one: &Arrangement| judge(&tasks, one, &costs.costs, Method::Fine).is_ok();
+                    let is_accepted = |one: &Arrangement| judge(&tasks, one, &costs.costs, costs.rules).is_ok();
                     found.push((set, target, effective, all.iter().map(is_accepted).collect::<Vec<_>>()));
                 }
             }

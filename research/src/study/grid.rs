@@ -1,19 +1,19 @@
 //! The points of a study, and the results at each.
 //!
 //! An *item* is a setting and the number of a set. Sets of one number are nested: a larger target adds tasks. An item draws the set of each target in turn and
-//! judges it with all costs under all arrangements, until a set was refused at two targets in a row. Utilisation counts copies in and out by the same costs, so
+//! judges it with all costs and rules under all arrangements, until a set was refused at two targets in a row. Utilisation counts copies in and out by the same costs, so
 //! all arrangements are compared by one set, and costs by sets of one utilisation. Its result is, for each costs and arrangement, the number
 //! of targets at which the set was accepted.
 //!
 //! # Invariants
 //!
-//! 1. The result of an item depends on seed, grid, costs and item only.
+//! 1. The result of an item depends on seed, grid, costs, rules and item only.
 //! 2. Items are in one order: each pass has one set of each setting, and a part of a pass has settings from everywhere. So any part of the results from
 //!    the beginning on is a coarse study.
 
 use fusee_arrangements::arrangement::Arrangement;
 use fusee_arrangements::draw::{SETTINGS, Setting, draw};
-use fusee_arrangements::judge::{Method, judge};
+use fusee_arrangements::judge::judge;
 
 use super::costs::Named;
 
@@ -100,7 +100,7 @@ pub fn judged(grid: &Grid, item: Item, costs: &[Named], seed: u64) -> Found {
                     continue;
                 }
                 found.tests += 1;
-                match judge(&tasks, arrangement, &one.costs, Method::Fine) {
+                match judge(&tasks, arrangement, &one.costs, one.rules) {
                     Ok(_) => {
                         *refused = 0;
                         found.accepted[set][number] += 1;

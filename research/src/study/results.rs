@@ -21,17 +21,17 @@ pub struct Results {
     pub found: Vec<Found>,
 }
 
-/// The first line: a number that changes with the meaning of lines, the grid, the seed, and the costs.
+/// The first line: a number that changes with the meaning of lines, the grid, the seed, and the costs with their rules.
 pub fn heading(grid: &Grid, seed: u64, costs: &[Named]) -> String {
     let digest = |one: &Named| {
-        let text = format!("{:?}", one.costs);
+        let text = format!("{:?} {:?}", one.costs, one.rules);
         let hash = text
             .bytes()
             .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
-        format!("{}:{hash:016x}", one.name)
+        format!("{}:{hash:016x}", one.name.replace(' ', "_"))
     };
     let costs: Vec<String> = costs.iter().map(digest).collect();
-    format!("study 2 {} seed {seed} costs {}", grid.name, costs.join(" "))
+    format!("study 3 {} seed {seed} costs {}", grid.name, costs.join(" "))
 }
 
 impl Results {

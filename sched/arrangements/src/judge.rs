@@ -1,20 +1,25 @@
-//! The test of one task set under one arrangement: is the lateness of all tasks bounded?
+//! The test of one task set under one arrangement: is the lateness of all tasks bounded, or does each job end within its period?
 //!
 //! Suspension counts as execution. Blocking depends on response times, and these on blocking, so both are computed in turn from no lateness at
 //! all until neither grows: the bounds hold then, since until the first job that is later than its bound all were within theirs.
 //!
 //! # Conditions
 //!
-//! 1. CPUs are scheduled by fair lateness in each cluster; engine locks are granted by arrival; each job has one token section.
+//! 1. CPUs are scheduled by one policy in all clusters; engine locks are granted by arrival; each job has one token section. The bounds on blocking
+//!    hold for any policy that orders jobs by a key that a job keeps.
 //! 2. With `g` GPUs in a cluster each job is taken to move its state.
 //! 3. Costs are upper bounds.
 //!
 //! # Source
-//! Elliott 2015, section 4.3.2: 4.4, 4.5, 4.11, 4.12; 4.46 for top halves.
+//! Elliott 2015, section 4.3.2: 4.4, 4.5, 4.11, 4.12; 4.46 for top halves. The text has fair lateness only; other policies and periods as deadlines are
+//! ours.
+
+use fusee_sched::key::PolicyName;
 
 use crate::arrangement::{Arrangement, Owner};
 use crate::costs::{Costs, Interrupts, Line};
 use crate::engines::{Blocked, Copies, Engines, GpuCluster, Migration, Use};
+use crate::in_time::responses_in_time;
 use crate::lateness::{Load, responses};
 use crate::place::{self, ONE, Place, share};
 use crate::task::{Gpu, Task};
@@ -30,6 +35,31 @@ pub enum Method {
     Coarse,
     /// Distinct requests, and chains of them.
     Fine,
+}
+
+/// The condition under which a set is accepted.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Goal {
+    /// Lateness is bounded. Fixed priorities have bounds up to the period only, so for them it is [`InTime`](Goal::InTime).
+    Bounded,
+    /// Each job ends within its period.
+    InTime,
+}
+
+/// The rules by which a set is judged.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Rules {
+    /// The bounds on blocking.
+    pub method: Method,
+    /// The policy of the CPU clusters. Deadlines are periods, so DM is RM.
+    pub policy: PolicyName,
+    /// The condition under which a set is accepted.
+    pub goal: Goal,
+}
+
+impl Rules {
+    /// The rules of the text: fine bounds, fair lateness, bounded lateness.
+    pub const TEXT: Rules = Rules { method: Method::Fine, policy: PolicyName::Fl, goal: Goal::Bounded };
 }
 
 /// The bounds of one task, nanoseconds.
@@ -64,6 +94,11 @@ pub enum Refused {
         /// The CPU cluster.
         cluster: usize,
     },
+    /// No bound of a task is within its period.
+    Late {
+        /// The task.
+        task: usize,
+    },
     /// Bounds grew on and on.
     GaveUp,
 }
@@ -75,8 +110,8 @@ const ROUNDS: usize = 100;
 ///
 /// # Errors
 /// [`Refused`].
-pub fn judge(tasks: &[Task], arrangement: &Arrangement, costs: &Costs, method: Method) -> Result<Vec<Bounds>, Refused> {
-    Study::new(tasks, arrangement, costs, method)?.settle()
+pub fn judge(tasks: &[Task], arrangement: &Arrangement, costs: &Costs, rules: Rules) -> Result<Vec<Bounds>, Refused> {
+    Study::new(tasks, arrangement, costs, rules)?.settle()
 }
 
 /// The GPU tasks of one GPU cluster.
@@ -108,7 +143,7 @@ struct Study<'a> {
     tasks: &'a [Task],
     arrangement: &'a Arrangement,
     costs: &'a Costs,
-    method: Method,
+    rules: Rules,
     fixed: Vec<Fixed>,
     groups: Vec<Group>,
     bounds: Vec<Bounds>,
@@ -125,7 +160,7 @@ impl<'a> Study<'a> {
         tasks: &'a [Task],
         arrangement: &'a Arrangement,
         costs: &'a Costs,
-        method: Method,
+        rules: Rules,
     ) -> Result<Study<'a>, Refused> {
         let own =
             |task: &Task| task.gpu.map_or(0, |gpu| gpu.kernel_time() + transfers(&gpu, arrangement, costs)) + task.cpu;
@@ -155,7 +190,7 @@ impl<'a> Study<'a> {
             ..Bounds::default()
         });
         let bounds = bounds.collect();
-        let mut study = Study { tasks, arrangement, costs, method, fixed, groups: Vec::new(), bounds };
+        let mut study = Study { tasks, arrangement, costs, rules, fixed, groups: Vec::new(), bounds };
         study.groups = (0..arrangement.gpu_clusters()).filter_map(|cluster| study.group(cluster)).collect();
         Ok(study)
     }
@@ -177,7 +212,7 @@ impl<'a> Study<'a> {
         };
         let all = self.arrangement.tokens.unwrap_or(users);
         let tokens = all.min(most);
-        let cluster = match self.method {
+        let cluster = match self.rules.method {
             Method::Fine => GpuCluster { gpus, tokens, holders: (tokens * gpus).min(most), migration },
             Method::Coarse => GpuCluster { gpus, tokens: all, holders: all * gpus, migration },
         };
@@ -237,7 +272,7 @@ impl<'a> Study<'a> {
             let engines = Engines::new(group.cluster, &group.uses);
             for (member, task) in group.members.iter().enumerate() {
                 let of = |other: usize| self.jobs(*task, group.members[other]);
-                let Blocked { kernels, copies } = match self.method {
+                let Blocked { kernels, copies } = match self.rules.method {
                     Method::Coarse => engines.coarse(member),
                     Method::Fine => engines.fine(member, of),
                 };
@@ -256,7 +291,7 @@ impl<'a> Study<'a> {
             Owner::One(_) => {
                 let most = r2dglp_requests(sections.len() as u64, self.arrangement.cpu_cluster, group.tokens);
                 for (member, task) in group.members.iter().enumerate() {
-                    self.bounds[*task].tokens = match self.method {
+                    self.bounds[*task].tokens = match self.rules.method {
                         Method::Fine => r2dglp(member, most, &sections, |other| self.jobs(*task, group.members[other])),
                         Method::Coarse => {
                             let others = sections.iter().enumerate().filter(|(other, _)| *other != member);
@@ -341,9 +376,19 @@ impl<'a> Study<'a> {
                     return Err(Refused::TooLong { task: *task });
                 }
                 self.bounds[*task].execution = execution;
-                loads.push(Load::fair(execution, period, self.arrangement.cpu_cluster));
+                loads.push(match self.rules.policy {
+                    PolicyName::Fl => Load::fair(execution, period, self.arrangement.cpu_cluster),
+                    _ => Load { execution, period, point: period },
+                });
             }
-            let found = responses(&loads, self.arrangement.cpu_cluster).ok_or(Refused::Overload { cluster })?;
+            let cpus = self.arrangement.cpu_cluster;
+            let found = match (self.rules.goal, self.rules.policy) {
+                (Goal::Bounded, PolicyName::Edf | PolicyName::Fl) => {
+                    responses(&loads, cpus).ok_or(Refused::Overload { cluster })?
+                }
+                (_, policy) => responses_in_time(&loads, cpus, policy)
+                    .map_err(|member| Refused::Late { task: members[member] })?,
+            };
             for (task, response) in members.iter().zip(found) {
                 let response = response.saturating_add(self.costs.event_latency);
                 let known = &mut self.bounds[*task].response;

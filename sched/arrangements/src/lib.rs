@@ -10,6 +10,7 @@
 //!   program    the longest sum of chains, by a linear program
 //! tokens       blocking by tokens
 //! lateness     response times of a CPU cluster
+//! in_time      response times up to the period, fixed priorities among them
 //! judge        all of it for one task set
 //! ```
 //!
@@ -32,6 +33,7 @@ pub mod chains;
 pub mod costs;
 pub mod draw;
 pub mod engines;
+pub mod in_time;
 pub mod judge;
 pub mod lateness;
 pub mod place;

@@ -4,7 +4,7 @@ use fusee_arrangements::arrangement::Arrangement;
 use fusee_arrangements::costs::{Costs, Line};
 use fusee_arrangements::draw::{Nominal, SETTINGS, Setting, draw};
 use fusee_arrangements::engines::{Copies, Engines, GpuCluster, Migration, Use};
-use fusee_arrangements::judge::{Bounds, Method, judge};
+use fusee_arrangements::judge::{Bounds, Method, Rules, judge};
 use fusee_arrangements::task::Task;
 use proptest::prelude::*;
 
@@ -45,7 +45,8 @@ fn no_fine_bound_of_ten_thousand_sets_is_above_the_coarse_one() {
     for number in 0..10_000 {
         let arrangement = &all[number as usize % all.len()];
         let tasks = drawn(number, 1_000 + number % 5 * 1_000);
-        let [coarse, fine] = [Method::Coarse, Method::Fine].map(|method| judge(&tasks, arrangement, &costs(), method));
+        let [coarse, fine] = [Method::Coarse, Method::Fine]
+            .map(|method| judge(&tasks, arrangement, &costs(), Rules { method, ..Rules::TEXT }));
         match (coarse, fine) {
             (Ok(coarse), Ok(fine)) => {
                 both += 1;

@@ -11,6 +11,7 @@ fn fine_bounds_hold_and_those_that_are_too_good_are_found_out() {
     let report = arranged(Draws::new(7, 600), &judged);
     println!("{report}");
     assert!(report.violations.is_empty() && report.failures.is_empty(), "{report}");
+    assert!(report.policies.iter().all(|sets| *sets > 20), "{report}");
     assert!(report.kinds.iter().all(|kind| *kind > 5) && report.blocked.iter().all(|tasks| *tasks > 0), "{report}");
     fn changed(drawn: &Drawn, change: fn(&mut Bounds)) -> Option<Vec<Bounds>> {
         let mut bounds = judged(drawn)?;

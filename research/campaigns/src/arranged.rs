@@ -197,7 +197,10 @@ impl ArrangedReport {
             self.compare(seen, bound, &mut |what, seen, bound| Wrong {
                 seed,
                 number,
-                what: format!("{} {:?}: {what} of t{task} {seen} ns, bound {bound} ns\n{text}", drawn.arrangement, drawn.rules),
+                what: format!(
+                    "{} {:?}: {what} of t{task} {seen} ns, bound {bound} ns\n{text}",
+                    drawn.arrangement, drawn.rules
+                ),
             });
         }
         Ok(())

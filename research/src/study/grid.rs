@@ -124,6 +124,30 @@ mod tests {
     use super::*;
 
     #[test]
+    fn one_cpu_has_no_fair_lateness_and_deadlines_are_harder_to_meet_than_bounds() {
+        let policies = super::super::costs::policies(&fusee_host::system::root().unwrap()).unwrap();
+        let arrangements = Arrangement::all();
+        let (mut bounded, mut in_time, mut priorities) = ([0; 2], [0; 2], [0; 2]);
+        for number in 0..3 {
+            let found = judged(&GRIDS[0], GRIDS[0].item(number), &policies, 1).accepted;
+            let [fair, earliest, fair_in_time, earliest_in_time, monotonic] = &found[..] else { panic!("{found:?}") };
+            for (at, one) in arrangements.iter().enumerate() {
+                let is_several = usize::from(one.cpu_cluster > 1);
+                if is_several == 0 {
+                    assert_eq!((fair[at], fair_in_time[at]), (earliest[at], earliest_in_time[at]), "{one}");
+                    assert!(monotonic[at] <= earliest_in_time[at], "{one}");
+                }
+                bounded[is_several] += earliest[at];
+                in_time[is_several] += earliest_in_time[at];
+                priorities[is_several] += monotonic[at];
+            }
+        }
+        // On one CPU a bound under EDF is the period; on several CPUs it is later.
+        assert_eq!(bounded[0], in_time[0]);
+        assert!(bounded[1] > in_time[1] && priorities.iter().all(|accepted| *accepted > 0), "{bounded:?} {in_time:?}");
+    }
+
+    #[test]
     fn a_pass_has_each_setting_once_and_its_parts_settings_from_everywhere() {
         let coarse = GRIDS[1];
         let pass: Vec<usize> = (0..SETTINGS as u64).map(|number| coarse.item(number).setting).collect();

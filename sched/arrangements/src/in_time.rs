@@ -130,7 +130,10 @@ mod tests {
                         let load: f64 = all.iter().map(|(execution, period)| *execution as f64 / *period as f64).sum();
                         more_than_one += u64::from(load > 1.0);
                         let seen = played(policy, cpus as usize, &all, 240);
-                        assert!(seen.iter().zip(&bounds).all(|(seen, bound)| seen <= bound), "{policy:?} {cpus} {all:?}");
+                        assert!(
+                            seen.iter().zip(&bounds).all(|(seen, bound)| seen <= bound),
+                            "{policy:?} {cpus} {all:?}"
+                        );
                     }
                     Err(_) => silent += 1,
                 }

@@ -386,8 +386,9 @@ impl<'a> Study<'a> {
                 (Goal::Bounded, PolicyName::Edf | PolicyName::Fl) => {
                     responses(&loads, cpus).ok_or(Refused::Overload { cluster })?
                 }
-                (_, policy) => responses_in_time(&loads, cpus, policy)
-                    .map_err(|member| Refused::Late { task: members[member] })?,
+                (_, policy) => {
+                    responses_in_time(&loads, cpus, policy).map_err(|member| Refused::Late { task: members[member] })?
+                }
             };
             for (task, response) in members.iter().zip(found) {
                 let response = response.saturating_add(self.costs.event_latency);

@@ -1,5 +1,9 @@
 //! Three protocols by three small machines of their own, the rules by brute force, and every interleaving of five jobs.
 
+#[path = "pool_oracles.rs"]
+mod oracles;
+
+use self::oracles::{ByPriority, Fmlp, Text};
 use super::*;
 use crate::interleavings::explore;
 use crate::propagation::tests::Threads;
@@ -97,53 +101,6 @@ fn act(pool: &mut Tested, keys: &mut [u32], step: Step, advice: &impl Advice<u32
 
 //--- The k-FMLP, by rules F1 to F3
 
-#[derive(Default)]
-struct Fmlp {
-    queues: List<List<u16>>,
-    lengths: List<u64>,
-    /// Users by the time of their requests.
-    issued: List<u16>,
-}
-
-impl Fmlp {
-    fn act(&mut self, keys: &[u32], step: Step, measure: Measure) {
-        match step {
-            Step::Issue(user, length) if !self.issued.contains(&user) => {
-                self.issued.push(user);
-                self.lengths[usize::from(user)] = length;
-                let length = |queue: &List<u16>| match measure {
-                    Measure::Requests => (queue.len() as u64, 0),
-                    Measure::CriticalSections => {
-                        (queue.iter().map(|user| self.lengths[usize::from(*user)]).sum(), queue.len())
-                    }
-                };
-                let shortest = (0..self.queues.len()).min_by_key(|queue| length(&self.queues[*queue])).unwrap();
-                self.queues[shortest].push(user);
-            }
-            Step::Release(user) if self.queues.iter().any(|queue| queue.first() == Some(&user)) => {
-                self.remove(keys, user);
-            }
-            Step::Withdraw(user) if self.issued.contains(&user) => self.remove(keys, user),
-            _ => {}
-        }
-    }
-
-    fn remove(&mut self, keys: &[u32], user: u16) {
-        self.issued.retain(|other| *other != user);
-        let from = self.queues.iter().position(|queue| queue.contains(&user)).unwrap();
-        self.queues[from].retain(|other| *other != user);
-        if self.queues[from].is_empty() {
-            let waits =
-                |user: &&u16| self.queues.iter().any(|queue| queue[..].iter().skip(1).any(|other| other == *user));
-            let stolen = self.issued.iter().filter(waits).min_by_key(|user| keys[usize::from(**user)]).copied();
-            if let Some(stolen) = stolen {
-                self.queues.iter_mut().for_each(|queue| queue.retain(|other| *other != stolen));
-                self.queues[from].push(stolen);
-            }
-        }
-    }
-}
-
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(100_000))]
 
@@ -171,37 +128,6 @@ proptest! {
 
 //--- Pure priority
 
-/// Replicas and waiters, by the time of their requests.
-#[derive(Default)]
-struct ByPriority {
-    holders: List<Option<u16>>,
-    waiting: List<u16>,
-}
-
-impl ByPriority {
-    fn act(&mut self, keys: &[u32], step: Step) {
-        match step {
-            Step::Issue(user, _) if !self.waiting.contains(&user) && !self.holders.contains(&Some(user)) => {
-                self.waiting.push(user);
-            }
-            Step::Release(user) => self.free(user),
-            Step::Withdraw(user) => {
-                self.free(user);
-                self.waiting.retain(|other| *other != user);
-            }
-            _ => {}
-        }
-        for holder in self.holders.iter_mut().filter(|holder| holder.is_none()) {
-            *holder = self.waiting.iter().min_by_key(|user| keys[usize::from(**user)]).copied();
-            self.waiting.retain(|other| Some(*other) != *holder);
-        }
-    }
-
-    fn free(&mut self, user: u16) {
-        self.holders.iter_mut().filter(|holder| **holder == Some(user)).for_each(|holder| *holder = None);
-    }
-}
-
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(100_000))]
 
@@ -226,101 +152,6 @@ proptest! {
 }
 
 //--- The R2DGLP, rule by rule
-
-/// The text's structure, with keys that stay as they are and requests that end by release only.
-struct Text {
-    cpus: usize,
-    limit: usize,
-    /// Requests in all queues, at most: not of the text.
-    total: usize,
-    keys: List<u32>,
-    queues: List<List<u16>>,
-    pq: List<u16>,
-    /// Donors and donees.
-    dq: List<(u16, u16)>,
-    /// Users by the time of their requests.
-    issued: List<u16>,
-}
-
-impl Text {
-    fn rank(&self, user: u16) -> (u32, Option<usize>) {
-        (self.keys[usize::from(user)], self.issued.iter().position(|other| *other == user))
-    }
-
-    /// M: sort all, take the first.
-    fn highest(&self) -> List<u16> {
-        let mut all = self.issued.clone();
-        all.sort_by_key(|user| self.rank(*user));
-        all.truncate(self.cpus);
-        all
-    }
-
-    fn shortest(&self) -> usize {
-        (0..self.queues.len()).min_by_key(|queue| self.queues[*queue].len()).unwrap()
-    }
-
-    fn issue(&mut self, user: u16) {
-        self.issued.push(user);
-        let shortest = self.shortest();
-        if self.queues[shortest].len() < self.limit && self.queues.concat().len() < self.total {
-            self.queues[shortest].push(user);
-            return;
-        }
-        if self.highest().contains(&user) {
-            self.donate(user);
-        } else {
-            self.pq.push(user);
-        }
-    }
-
-    /// R1c.
-    fn donate(&mut self, user: u16) {
-        let among_highest = self.highest();
-        let donees: List<u16> = self.dq.iter().map(|(_, donee)| *donee).collect();
-        let free = self.queues.iter().flatten().filter(|user| !donees.contains(user) && !among_highest.contains(user));
-        let eligible: List<u16> = free.copied().collect();
-        if self.dq.len() < self.cpus && !eligible.is_empty() {
-            let donee = eligible.into_iter().max_by_key(|user| self.rank(*user)).unwrap();
-            self.dq.push((user, donee));
-        } else {
-            let lowest =
-                (0..self.dq.len()).max_by_key(|donor| self.rank(self.dq[*donor].0)).expect("a donor to replace");
-            let (lowest, donee) = self.dq.remove(lowest);
-            assert!(!among_highest.contains(&lowest), "R1c: the lowest donor is not in M");
-            self.pq.push(lowest);
-            self.dq.push((user, donee));
-        }
-    }
-
-    fn release(&mut self, user: u16) {
-        let Some(queue) = self.queues.iter().position(|queue| queue.first() == Some(&user)) else { return };
-        self.issued.retain(|other| *other != user);
-        self.queues[queue].remove(0);
-        let next = if let Some(donor) = self.dq.iter().position(|(_, donee)| *donee == user) {
-            Some(self.dq.remove(donor).0)
-        } else if let Some(head) = self.pq.iter().copied().min_by_key(|user| self.rank(*user)) {
-            self.pq.retain(|other| *other != head);
-            Some(head)
-        } else if let Some(donor) = (0..self.dq.len()).min_by_key(|donor| self.rank(self.dq[*donor].0)) {
-            Some(self.dq.remove(donor).0)
-        } else if self.queues[queue].is_empty() {
-            let waiting = self.queues.iter().flat_map(|queue| queue.iter().skip(1));
-            let stolen = waiting.copied().min_by_key(|user| self.rank(*user));
-            self.queues.iter_mut().for_each(|queue| queue.retain(|other| Some(*other) != stolen));
-            stolen
-        } else {
-            None
-        };
-        // Without a limit on all queues only the queue that was left has room.
-        let to = if next.is_some() && self.queues[queue].is_empty() { self.shortest() } else { queue };
-        self.queues[to].extend(next);
-        // R6.
-        if let Some(risen) = self.pq.iter().copied().find(|user| self.highest().contains(user)) {
-            self.pq.retain(|other| *other != risen);
-            self.donate(risen);
-        }
-    }
-}
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(100_000))]

@@ -226,7 +226,7 @@ fn hosted(project: &Project, manifest: &Manifest, arguments: &SimulateArguments)
     let wanted = chosen.iter().map(|index| tasks[*index].binary.as_str()).collect();
     let built = hosted::plan(&wanted, &projects).map_err(|reason| manifest.at_binary(reason))?.build(project)?;
     let place = |index: &usize| Some((*index, built.get(&tasks[*index].binary)?.clone()));
-    Ok(Hosted { programs: chosen.iter().filter_map(place).collect(), pace, patience })
+    Ok(Hosted { programs: chosen.iter().filter_map(place).collect(), pace, patience, ..Hosted::default() })
 }
 
 /// A set of a file in the simulator's terms.

@@ -14,7 +14,7 @@
 //! Not here: the program's side (`userland/fusee/src/door.rs`), how programs are built (`tools/host`).
 
 use std::fs::File;
-use std::io::{ErrorKind, Read, Write};
+use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
@@ -34,6 +34,7 @@ use zerocopy::{FromZeros, IntoBytes};
 
 use crate::actor::{Action, Behaviour};
 use crate::board::{Board, PageChange};
+use crate::workload::Source;
 
 /// The time of the host in which a program makes its next call, unless another is asked for.
 pub const PATIENCE: Duration = Duration::from_secs(10);
@@ -55,6 +56,9 @@ pub enum Pace {
     Burns,
     /// As above; and a job that has burned less than its declared `wcet` burns the rest before it ends.
     Wcet,
+    /// Each job draws an execution time up to its declared `wcet`, and burns parts of that before its calls and the rest before it ends; the seed says
+    /// which. Later burns of the program's own count against the parts, so a job never takes longer than the longer of its own burns and its `wcet`.
+    Random(u64),
 }
 
 /// The tasks that run programs of the host.
@@ -64,13 +68,15 @@ pub struct Hosted {
     pub programs: Vec<(usize, PathBuf)>,
     /// The time that their code takes.
     pub pace: Pace,
+    /// Tasks, by index, with another pace.
+    pub paces: Vec<(usize, Pace)>,
     /// The time of the host in which a program makes its next call.
     pub patience: Duration,
 }
 
 impl Default for Hosted {
     fn default() -> Self {
-        Hosted { programs: Vec::new(), pace: Pace::default(), patience: PATIENCE }
+        Hosted { programs: Vec::new(), pace: Pace::default(), paces: Vec::new(), patience: PATIENCE }
     }
 }
 
@@ -180,6 +186,16 @@ impl Memory {
         let file = file_of(system.bytes(), image)?;
         Ok(Memory { file, image })
     }
+
+    /// Reads `bytes` from the physical address `from` on.
+    ///
+    /// # Errors
+    /// The host's; or the memory ends before.
+    pub fn read(&self, from: u64, bytes: &mut [u8]) -> std::io::Result<()> {
+        let mut file = &self.file;
+        file.seek(SeekFrom::Start(from))?;
+        file.read_exact(bytes)
+    }
 }
 
 /// A file in memory, of zeros and then `image`, which begins at `at`.
@@ -224,8 +240,10 @@ struct Setup {
     /// Regions that the task maps by calls.
     mapped: Vec<(RegionId, Mapping)>,
     stack: u64,
-    /// The execution time of each job, if the task has a pace.
+    /// The declared `wcet`, if the task has a pace.
     execution: Option<u64>,
+    /// The source of the execution times of jobs, if they are drawn.
+    source: Option<Source>,
     patience: Duration,
 }
 
@@ -252,6 +270,11 @@ pub struct Process {
     left: u64,
     /// Nanoseconds that it has burned in this job.
     burned: u64,
+    /// Those of them that were drawn, and that no burn of its own has taken the place of.
+    drawn: u64,
+    /// The execution time of this job.
+    execution: Option<u64>,
+    source: Option<Source>,
     /// Whether it is in a job.
     in_job: bool,
     /// How often it has read the counter since time passed.
@@ -308,6 +331,11 @@ impl Process {
         let held_back = mappings().filter(|one| one.flags & special == mapping::HELD_BACK);
         let task = &resolved.tasks[index];
         let execution = task.reservation.map(|reservation| resolved.reservations[reservation].execution);
+        let pace = hosted.paces.iter().find(|(one, _)| *one == index).map_or(hosted.pace, |(_, pace)| *pace);
+        let source = match pace {
+            Pace::Random(seed) => Some(Source::new(seed, index as u64)),
+            Pace::Burns | Pace::Wcet => None,
+        };
         let setup = Setup {
             path: path.to_owned(),
             memory: Arc::clone(memory),
@@ -315,7 +343,8 @@ impl Process {
             lent: lent.collect(),
             mapped: held_back.filter_map(|one| Some((region_at(one.address)?, of(one)))).collect(),
             stack: (task.stack * STACK_FACTOR).clamp(STACK_MIN, layout::STACK_MAX),
-            execution: execution.filter(|_| hosted.pace == Pace::Wcet),
+            execution: execution.filter(|_| pace != Pace::Burns),
+            source,
             patience: hosted.patience,
         };
         Process::of(Arc::new(setup))
@@ -323,8 +352,10 @@ impl Process {
 
     fn of(setup: Arc<Setup>) -> Process {
         let places = vec![Place::Empty; setup.lent.len()];
-        let (left, burned, in_job, looks, changes) = (0, 0, false, 0, 0);
-        Process { setup, running: None, next: Next::Begin, left, burned, in_job, looks, places, changes }
+        let (execution, source) = (setup.execution, setup.source.clone());
+        let (left, burned, drawn, in_job, looks, changes) = (0, 0, 0, false, 0, 0);
+        let (running, next) = (None, Next::Begin);
+        Process { setup, running, next, left, burned, drawn, execution, source, in_job, looks, places, changes }
     }
 
     /// Lets the process run until it wants something that takes time or the kernel.
@@ -354,10 +385,13 @@ impl Process {
             registers = [0; REGISTERS];
             match kind {
                 ask::CALL => return Ok(self.ask_for(board, thread, asked)),
-                ask::BURN if asked[0] == 0 => {}
                 ask::BURN => {
-                    (self.left, self.looks) = (asked[0], 0);
-                    return Ok(Action::Burn(self.left));
+                    let covered = asked[0].min(self.drawn);
+                    self.drawn -= covered;
+                    if asked[0] > covered {
+                        (self.left, self.looks) = (asked[0] - covered, 0);
+                        return Ok(Action::Burn(self.left));
+                    }
                 }
                 ask::COUNTER if self.looks == LOOKS => return Err(Failure::Looks),
                 ask::COUNTER => {
@@ -376,24 +410,30 @@ impl Process {
         }
     }
 
-    /// The process wants to make a call. A job with a pace first takes the rest of its time.
+    /// The process wants to make a call. A job with a pace first takes a part of its time, or the rest.
     fn ask_for(&mut self, board: &mut Board, thread: ThreadId, registers: [u64; REGISTERS]) -> Action {
-        if registers[fusee_abi::call::NUMBER] == Call::NextJob as u64 {
-            let rest = self
-                .setup
-                .execution
-                .filter(|_| self.in_job)
-                .map_or(0, |execution| execution.saturating_sub(self.burned));
-            (self.in_job, self.burned) = (true, 0);
-            if rest > 0 {
-                (self.left, self.next) = (rest, Next::Call(registers));
-                return Action::Burn(rest);
-            }
+        let ends = registers[fusee_abi::call::NUMBER] == Call::NextJob as u64;
+        let rest = self.execution.filter(|_| self.in_job).map_or(0, |execution| execution.saturating_sub(self.burned));
+        let part = match &mut self.source {
+            _ if ends => rest,
+            None => 0,
+            Some(source) => source.draw(0, rest),
+        };
+        self.drawn += part;
+        if part > 0 {
+            (self.left, self.next) = (part, Next::Call(registers));
+            return Action::Burn(part);
         }
         self.call(board, thread, registers)
     }
 
     fn call(&mut self, board: &mut Board, thread: ThreadId, registers: [u64; REGISTERS]) -> Action {
+        if registers[fusee_abi::call::NUMBER] == Call::NextJob as u64 {
+            (self.in_job, self.burned, self.drawn) = (true, 0, 0);
+            if let (Some(source), Some(most)) = (&mut self.source, self.setup.execution) {
+                self.execution = Some(source.draw(0, most));
+            }
+        }
         board.registers(thread).general[..REGISTERS].copy_from_slice(&registers);
         (self.next, self.looks) = (Next::Results, 0);
         Action::Trap

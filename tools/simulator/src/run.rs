@@ -26,10 +26,14 @@ use crate::actor::{Action, Actor, Program};
 use crate::board::{Board, GraphEnd};
 use crate::overheads::Overheads;
 use crate::process::Failure;
+use crate::workload::Source;
 
 /// Calls a task may make without time passing, before the run is given up: a task that never computes and
 /// never waits would hang the simulation.
 const STUCK: u32 = 100_000;
+
+/// The stream of a seed that orders CPUs; streams of tasks are their indices.
+const ORDER: u64 = 1 << 32;
 
 /// A fault of a task.
 const FAULT: Fault = Fault { kind: FaultKind::Write, address: None, syndrome: 0 };
@@ -178,6 +182,17 @@ struct SimulatedCpu {
     busy: u64,
 }
 
+/// The next thing that [`Simulation::step`] does.
+#[derive(Clone, Copy, Debug)]
+enum Next {
+    /// Lets all CPUs enter the kernel.
+    Boot,
+    /// Settles the present instant once more.
+    Here,
+    /// Goes to the next instant.
+    Later,
+}
+
 /// A system in execution.
 pub struct Simulation {
     kernel: Box<Kernel>,
@@ -193,6 +208,12 @@ pub struct Simulation {
     mishaps: VecDeque<Mishap>,
     /// Tasks whose end ends the simulation: that of the last of each list.
     decisive: Vec<Vec<ThreadId>>,
+    /// The next thing that [`Simulation::step`] does.
+    next: Next,
+    /// Instants that have been settled.
+    instants: u64,
+    /// The order of CPUs at one instant, if it is drawn.
+    order: Option<Source>,
     /// When the kernel's lock is free again.
     lock: u64,
     longest_wait: u64,
@@ -221,6 +242,9 @@ impl Simulation {
             faults: Vec::new(),
             mishaps: VecDeque::new(),
             decisive: Vec::new(),
+            next: Next::Boot,
+            instants: 0,
+            order: None,
             lock: 0,
             longest_wait: 0,
             traps: 0,
@@ -295,12 +319,58 @@ impl Simulation {
         self
     }
 
+    /// Draws, by this seed, the CPU whose task acts first among those that could at one instant. Without it, it is the lowest.
+    #[must_use]
+    pub fn with_order(mut self, seed: Option<u64>) -> Simulation {
+        self.order = seed.map(|seed| Source::new(seed, ORDER));
+        self
+    }
+
     /// Runs until the system ends itself, at the latest until `limit` nanoseconds. With an `observer`, that one
     /// sees each record of the trace, and none is kept.
     ///
     /// # Errors
     /// [`SimulationError`], with the trace lost: it is a defect of the kernel or of a script.
     pub fn run(mut self, limit: u64, mut observer: Option<&mut dyn FnMut(&Record)>) -> Result<Report, SimulationError> {
+        let ended_by = loop {
+            let ended_by = self.step(limit)?;
+            self.show(&mut observer);
+            if let Some(ended_by) = ended_by {
+                break ended_by;
+            }
+        };
+        Ok(self.report(ended_by))
+    }
+
+    /// Lets everything happen at the next instant that has something, and not after `limit` nanoseconds. The reason for which nothing more happens until
+    /// then, if there is one; after [`EndedBy::Limit`] a call with a later limit goes on.
+    ///
+    /// # Errors
+    /// [`SimulationError`].
+    pub fn step(&mut self, limit: u64) -> Result<Option<EndedBy>, SimulationError> {
+        match self.next {
+            Next::Boot => self.boot()?,
+            Next::Here => {}
+            Next::Later => {
+                let next = self.next_instant();
+                match self.decisive_end() {
+                    _ if self.board.ended.is_some() => return Ok(Some(EndedBy::Itself)),
+                    Some(decisive) => return Ok(Some(EndedBy::Decisive(decisive))),
+                    None if next == u64::MAX => return Ok(Some(EndedBy::NothingLeft)),
+                    None if next > limit => return Ok(Some(EndedBy::Limit)),
+                    None => self.board.now = next,
+                }
+            }
+        }
+        self.next = Next::Later;
+        self.settle_instant()?;
+        self.instants += 1;
+        self.check_instant(self.instants)?;
+        Ok(None)
+    }
+
+    /// The first entry of each CPU into the kernel.
+    fn boot(&mut self) -> Result<(), SimulationError> {
         for cpu in 0..self.cpus.len() as u8 {
             let cpu = CpuId(cpu);
             self.board.cpu = cpu;
@@ -308,31 +378,65 @@ impl Simulation {
             let outcome = self.kernel.enter(&mut self.board, cpu, Instant::ZERO);
             self.apply(cpu, outcome)?;
         }
-        let mut instants: u64 = 0;
-        let mut ended_by = EndedBy::Itself;
-        while self.board.ended.is_none() {
-            self.settle_instant()?;
-            instants += 1;
-            self.check_instant(instants)?;
-            self.show(&mut observer);
-            let next = self.next_instant();
-            ended_by = match self.decisive_end() {
-                _ if self.board.ended.is_some() => EndedBy::Itself,
-                Some(decisive) => EndedBy::Decisive(decisive),
-                None if next == u64::MAX => EndedBy::NothingLeft,
-                None if next > limit => EndedBy::Limit,
-                None => {
-                    self.board.now = next;
-                    continue;
-                }
-            };
-            break;
+        Ok(())
+    }
+
+    /// The last instant at which something happened, in nanoseconds.
+    #[must_use]
+    pub const fn now(&self) -> u64 {
+        self.board.now
+    }
+
+    /// The exit code of the system, once it has ended itself.
+    #[must_use]
+    pub const fn exit(&self) -> Option<u32> {
+        self.board.ended
+    }
+
+    /// The records since the last call.
+    pub fn take_records(&mut self) -> Vec<Record> {
+        std::mem::take(&mut self.board.records)
+    }
+
+    /// The text that tasks have printed by now, if the system has Fusee's server of a console.
+    #[must_use]
+    pub fn console(&self) -> String {
+        self.board.console.clone().all()
+    }
+
+    /// Lets a task, by index, fault the first time it runs from the instant `at` on, in nanoseconds.
+    pub fn add_fault(&mut self, at: u64, task: usize) {
+        self.faults.extend(ThreadId::new(task).map(|thread| (at, thread)));
+        self.look_again(at);
+    }
+
+    /// The device of a task, by index, and the task's context there, if it uses one.
+    pub fn context_of(&self, task: usize) -> Option<(usize, usize)> {
+        let one = self.board.uses.iter().find(|one| one.task == task && one.context > 0)?;
+        Some((one.device, one.context))
+    }
+
+    /// Lets a device misbehave from an instant on.
+    pub fn add_mishap(&mut self, mishap: Mishap) {
+        let place = self.mishaps.partition_point(|one| one.at <= mishap.at);
+        self.mishaps.insert(place, mishap);
+        self.look_again(mishap.at);
+    }
+
+    /// The present instant has something new, if `at` is not later.
+    fn look_again(&mut self, at: u64) {
+        if at <= self.board.now && matches!(self.next, Next::Later) {
+            self.next = Next::Here;
         }
-        self.show(&mut observer);
+    }
+
+    /// The results.
+    #[must_use]
+    pub fn report(mut self, ended_by: EndedBy) -> Report {
         let commands = self.board.commands();
         let threads = || (0..self.actors.len()).filter_map(ThreadId::new);
         let reservations = (0..self.actors.len()).filter_map(ReservationId::new);
-        Ok(Report {
+        Report {
             exit: self.board.ended,
             ended_by,
             ended_at: self.board.now,
@@ -351,7 +455,7 @@ impl Simulation {
             debts: reservations.map(|reservation| self.kernel.reservation(reservation).account().debt.0).collect(),
             booked: self.actors.iter_mut().map(Actor::booked).collect(),
             results: self.actors.into_iter().map(|actor| actor.results).collect(),
-        })
+        }
     }
 
     /// The list of decisive tasks that have all ended, if there is one.
@@ -411,7 +515,9 @@ impl Simulation {
         if !self.faults.is_empty() && self.fault()? {
             return Ok(true);
         }
-        for cpu in 0..self.cpus.len() {
+        let number = self.cpus.len();
+        let first = self.order.as_mut().map_or(0, |order| order.draw(0, number as u64 - 1) as usize);
+        for cpu in (first..number).chain(0..first) {
             if self.cpus[cpu].ask <= self.board.now && self.run_task(CpuId(cpu as u8))? {
                 return Ok(true);
             }

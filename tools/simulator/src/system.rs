@@ -125,6 +125,8 @@ pub struct Options {
     pub polls: bool,
     /// Tasks, by index, whose end ends the simulation: that of the last of each list.
     pub decisive: Vec<Vec<usize>>,
+    /// The seed that orders CPUs at one instant; `None`: the lowest comes first.
+    pub order: Option<u64>,
 }
 
 /// Simulates the system of `manifest` until it ends itself, at the latest until `limit` nanoseconds.
@@ -158,6 +160,24 @@ pub fn simulate_observed(
 }
 
 fn prepare(manifest: &Manifest, options: &Options) -> Result<Simulation, Error> {
+    Ok(begin(manifest, options)?.simulation)
+}
+
+/// A simulation that goes on step by step, and the memory of its programs.
+pub struct Begun {
+    /// The simulation, before its first instant.
+    pub simulation: Simulation,
+    /// The memory of all tasks that run programs; `None`: there is no such task.
+    pub memory: Option<Arc<Memory>>,
+    /// The physical address of each region, and its length in bytes.
+    pub regions: Vec<(u64, u64)>,
+}
+
+/// The system of `manifest` with the departures `options`, before its first instant.
+///
+/// # Errors
+/// [`Error`].
+pub fn begin(manifest: &Manifest, options: &Options) -> Result<Begun, Error> {
     let pack = PackOptions { cpu_stride: 1, managed: options.managed };
     let packed = manifest.pack_tables(pack).map_err(Error::Manifest)?;
     let mut programs: Vec<Program> =
@@ -165,22 +185,36 @@ fn prepare(manifest: &Manifest, options: &Options) -> Result<Simulation, Error> 
     for (index, other) in &options.programs {
         programs[*index] = other.clone();
     }
-    host(manifest, &packed.system(), &options.hosted, &mut programs)?;
+    let memory = host(manifest, &packed.system(), &options.hosted, &mut programs)?;
+    let regions = packed.system().regions().iter().map(|region| (region.physical, region.bytes)).collect();
     let simulation = Simulation::new(&packed.system(), programs)?;
     let simulation = simulation.with_overheads(options.overheads).with_checks(options.checks);
-    Ok(simulation
+    let simulation = simulation
         .with_devices(&manifest.system.devices)
         .with_first(options.first)
         .with_planted(options.planted)
         .with_faults(&options.faults)
         .with_mishaps(&options.mishaps)
         .with_polling(options.polls)
-        .with_decisive(&options.decisive))
+        .with_decisive(&options.decisive)
+        .with_order(options.order);
+    Ok(Begun { simulation, memory, regions })
+}
+
+/// The error of a simulation that was begun with [`begin`].
+#[must_use]
+pub fn error_of(error: SimulationError, manifest: &Manifest) -> Error {
+    Error::of(error, manifest)
 }
 
 /// Lets tasks run their programs on the host.
-fn host(manifest: &Manifest, packed: &System<'_>, hosted: &Hosted, programs: &mut [Program]) -> Result<(), Error> {
-    let Some((first, _)) = hosted.programs.first() else { return Ok(()) };
+fn host(
+    manifest: &Manifest,
+    packed: &System<'_>,
+    hosted: &Hosted,
+    programs: &mut [Program],
+) -> Result<Option<Arc<Memory>>, Error> {
+    let Some((first, _)) = hosted.programs.first() else { return Ok(None) };
     let name = |index: usize| manifest.system.tasks[index].name.clone();
     for (index, _) in &hosted.programs {
         if let Some(why) = unsuited(manifest, *index) {
@@ -207,7 +241,7 @@ fn host(manifest: &Manifest, packed: &System<'_>, hosted: &Hosted, programs: &mu
         let process = Process::new(packed, &manifest.system, *index, path, &memory, hosted);
         programs[*index] = Program::Custom(Box::new(process));
     }
-    Ok(())
+    Ok(Some(memory))
 }
 
 /// Whether the simulator has a substitute of its own for the program of a task without script and model: one that does what the program does, and not

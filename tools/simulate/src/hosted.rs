@@ -1,26 +1,15 @@
-//! Builds programs of tasks for the host, where the simulator runs them.
+//! Builds programs of tasks for the host, where the simulator runs them: those of a command, with its words on the terminal.
 //!
-//! They are the programs that a board runs, from the same sources and with the same profile. Two things differ. Programs are not linked as one piece of
-//! code, which halves the time of a build. And they are linked to fixed addresses, as on a board, so that a program which uses the address of one of its
-//! statics does so in each run.
+//! Not here: the flags and folders of these programs (`fusee_sim::programs`).
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::PathBuf;
-use std::process::Command;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use fusee_host::build::{DEFAULT_BOARD, Step, run, steps};
-use fusee_host::project::{Project, cargo};
+use fusee_host::project::Project;
 use fusee_manifest::Reason;
-
-/// Flags of the compiler: fixed addresses.
-const FLAGS: &str = "-Crelocation-model=static";
-/// The differences from the profile of programs for a board.
-const PROFILE: [&str; 3] =
-    ["profile.release.lto=\"off\"", "profile.release.codegen-units=16", "profile.release.debug=\"line-tables-only\""];
-/// The folder of these programs, in the folder of all that is built.
-const FOLDER: &str = "fusee-hosted";
+use fusee_sim::programs::{command, folder, host};
 
 /// The programs of tasks that are to be built for the host.
 #[derive(Debug)]
@@ -48,16 +37,9 @@ impl Plan<'_> {
         }
         let host = host()?;
         for step in &self.steps {
-            let mut folder = project.target.join(FOLDER).join(name_of(step.project));
-            folder = step.own.map_or(folder.clone(), |package| folder.join("of").join(package));
-            let mut command = cargo();
-            command.env("RUSTFLAGS", FLAGS).env_remove("CARGO_ENCODED_RUSTFLAGS").env_remove("CARGO_BUILD_TARGET");
-            command.args(["build", "--release", "--target", &host]);
-            for setting in PROFILE {
-                command.args(["--config", setting]);
-            }
+            let folder = folder(&project.target, &step.project.root, step.own);
+            let mut command = command(&host, step.programs.iter().copied());
             for (package, program) in &step.programs {
-                command.args(["--package", package, "--bin", program]);
                 let place = folder.join(&host).join("release").join(program);
                 built.insert(format!("{package}/{program}"), place);
             }
@@ -67,20 +49,4 @@ impl Plan<'_> {
         }
         Ok(built)
     }
-}
-
-/// The name of a project's folder: programs of two projects never meet, even if `CARGO_TARGET_DIR` gives them one place.
-fn name_of(project: &Project) -> String {
-    let mut hasher = DefaultHasher::new();
-    project.root.hash(&mut hasher);
-    format!("{:08x}", hasher.finish() as u32)
-}
-
-/// The compiler's name of this host.
-fn host() -> Result<String> {
-    let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
-    let output = Command::new(rustc).arg("-vV").output().context("rustc does not start")?;
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let host = text.lines().find_map(|line| line.strip_prefix("host: ")).context("rustc does not say its host")?;
-    Ok(host.to_owned())
 }

@@ -45,7 +45,7 @@ use self::results::{Results, heading};
 /// Arguments of `cargo xtask study`.
 #[derive(Args)]
 pub struct StudyArguments {
-    /// The extent: smoke takes seconds, coarse about an hour, full days.
+    /// The extent: smoke takes seconds, coarse ten minutes of one core, full half a day.
     #[arg(long, default_value = "smoke", value_parser = ["smoke", "coarse", "full"])]
     grid: String,
     /// Go on with the results of a study that was interrupted.

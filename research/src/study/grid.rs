@@ -30,7 +30,7 @@ pub struct Grid {
     pub settings: usize,
 }
 
-/// The grids: a minute's fraction, an hour, days.
+/// The grids: seconds, ten minutes of one core, half a day.
 pub const GRIDS: [Grid; 3] = [
     Grid { name: "smoke", step: 1_500, sets: 1, settings: 24 },
     Grid { name: "coarse", step: 500, sets: 10, settings: SETTINGS },

@@ -225,7 +225,7 @@ fn ranks<'a>(grid: &Grid, found: &[Found], costs: &'a [Named]) -> Ranks<'a> {
     Ranks { all: all.into_iter().map(|(name, standings, _)| (name, standings)).collect(), settings }
 }
 
-/// Prints what some arrangements accept under each policy, and ranks.
+/// Prints the utilisation that some arrangements accept under each policy, and ranks.
 fn print_policies(grid: &Grid, found: &[Found], costs: &[Named]) {
     let ranks = ranks(grid, found, costs);
     let mut header = vec!["CPUs accepted"];

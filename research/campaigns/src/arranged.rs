@@ -160,7 +160,7 @@ pub fn drawn(seed: u64, number: u64) -> Drawn {
             gpu.state = 0;
         }
     }
-    // A source of its own: what else is drawn does not depend on it.
+    // A source of its own: nothing else that is drawn depends on it.
     let mut source = Source::new(!seed, number);
     let policy = source.pick(&POLICIES);
     let goal = source.pick(&[Goal::Bounded, Goal::InTime]);

@@ -1,4 +1,4 @@
-//! Preemption by saves and by drains: who pays, and what becomes of reservations, keys and budgets meanwhile.
+//! Preemption by saves and by drains: the payer, and reservations, keys and budgets meanwhile.
 
 use fusee_spatial::*;
 

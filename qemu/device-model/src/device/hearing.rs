@@ -1,4 +1,4 @@
-//! What a device hears: its introduction to drivers, resets and doorbells.
+//! The input of a device: its introduction to drivers, resets and doorbells.
 
 use super::{Device, Ring};
 use crate::space::Fault;

@@ -1,7 +1,7 @@
 //! A task with a planted race: producer or consumer of a protocol by two words in memory and a notification, in which a wake-up can be lost.
 //!
-//! The consumer looks whether there is an item, computes, says that it waits, and waits. A producer that comes between the look and the word finds nobody who
-//! waits. The next item of that producer is not the first one, so it wakes nobody either.
+//! The consumer looks whether there is an item, computes, says that it waits, and waits. A producer that comes between the look and the word finds no task
+//! that waits. The next item of that producer is not the first one, so it wakes no task either.
 //!
 //! Handles: region "words" (read, write), notification "full" (wait or signal). Parameters: "produces", "look_us" of computing after the look.
 #![cfg_attr(target_os = "none", no_std, no_main)]

@@ -207,7 +207,7 @@ impl Device {
     /// Connects the device to memory, once, before the first poll.
     ///
     /// Every ring starts where the status page says it was left: commands rung since count as done. Every reset counts as done.
-    /// [`MAGIC`] appears in the control page when all else is in place.
+    /// [`MAGIC`](fusee_accel_contract::MAGIC) appears in the control page when all else is in place.
     ///
     /// # Errors
     /// [`DescriptionError`]. The device then stays as it was.
@@ -294,7 +294,7 @@ impl Device {
         runs.or_else(|| on_sms().filter(|_| engine == EngineIndex::Execution))
     }
 
-    /// Completions announced more than [`timing::LATE_TOLERANCE`] after their instant. In a run
+    /// Completions announced more than [`timing::LATE_TOLERANCE`](fusee_accel_contract::timing::LATE_TOLERANCE) after their instant. In a run
     /// with results that count, this is 0.
     #[must_use]
     pub fn late_completions(&self) -> u32 {

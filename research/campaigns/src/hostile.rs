@@ -2,10 +2,10 @@
 //!
 //! Random systems are written as manifests, and pass through everything that a system passes through: resolver, admission,
 //! packer, kernel. Tasks of which admission accepts that they are `hard` do what they have declared; all others are
-//! [attackers](attacker), but for drivers of devices, and servers that hard tasks call. No hard task may miss a deadline, whatever the others do, no
+//! [attackers](attacker), but for drivers of devices, and servers that hard tasks call. No hard task may miss a deadline, for all acts of the others, no
 //! invariant of the kernel may break, and it may not panic.
 //!
-//! A system begins as a draft (`draft`): tasks with jobs, and what they share. To its tables come `themes`, which make tasks nodes of graphs, or let them have further lives,
+//! A system begins as a draft (`draft`): tasks with jobs, and the objects that they share. To its tables come `themes`, which make tasks nodes of graphs, or let them have further lives,
 //! and `extras`, which are any keys at all. A task that admission refuses becomes an attacker, or is taken out, and the rest is tried again; some systems are built with
 //! `admission = "warn"`, and then tasks count as proved of which `analyze` says so. [Coverage] says which keys were drawn in this way.
 //!
@@ -68,7 +68,7 @@ pub struct Which {
     pub planted: Option<Planted>,
     /// A condition of proofs that is taken for granted: whether that is found.
     pub granted: Option<Granted>,
-    /// What its paths cost in simulations and in the analysis. If nothing is said, they cost nothing but in each eighth system. A
+    /// Costs of its paths in simulations and in the analysis. If nothing is said, they cost nothing but in each eighth system. A
     /// task counts as proved if it is with these costs, too.
     pub costs: Option<(Overheads, fusee_sched_analysis::Overheads)>,
 }
@@ -80,17 +80,17 @@ pub enum Granted {
     NoWaitsInside,
     /// Each release finds a place.
     Places,
-    /// No task may end this one, or what works for it.
+    /// No task may end this one, or a server or driver of it.
     NobodyEnds,
     /// Readers of an object give its frames back.
     FramesComeBack,
-    /// Holders give back what they hold in the time that they declare.
+    /// Holders give their locks back in the time that they declare.
     HoldersKeepWord,
     /// Tasks of other clusters that use the pool keep their word.
     PoolsArePrivate,
     /// A supervisor has time for all that begins again.
     SupervisorsHaveTime,
-    /// Steps are within what is declared.
+    /// Steps are within the declarations.
     StepsFit,
     /// The lock of an engine keeps others from it.
     LocksAreManaged,
@@ -140,7 +140,7 @@ impl Granted {
         }
     }
 
-    /// Whether it is what makes admission refuse a system.
+    /// Whether admission refuses a system for the lack of it.
     fn refuses(self, reason: &Reason) -> bool {
         match reason {
             Reason::Drops { .. } => self == Granted::Places,
@@ -164,7 +164,7 @@ impl Which {
     }
 }
 
-/// What paths of the kernel cost in some systems, nanoseconds: about what they do on a board,
+/// Costs of the kernel's paths in some systems, nanoseconds: about those on a board,
 pub const COSTS: Overheads = Overheads {
     release: 1_200,
     schedule: 1_000,
@@ -192,7 +192,7 @@ pub const ANALYSED: fusee_sched_analysis::Overheads = fusee_sched_analysis::Over
     tick_period: Nanoseconds::ZERO,
 };
 
-/// What came out.
+/// The results.
 #[derive(Clone, Debug, Default)]
 pub struct HostileReport {
     /// Systems simulated.
@@ -219,13 +219,13 @@ pub struct HostileReport {
     lacking: Vec<Granted>,
     /// Systems that could not be simulated.
     pub failures: Vec<Wrong>,
-    /// What must not happen.
+    /// Violations of a rule.
     pub violations: Vec<Violation>,
     /// Keys, if they are counted.
     pub coverage: Option<Coverage>,
 }
 
-/// What a proved task is like.
+/// The kind of a proved task.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub enum Kind {
     /// Released by the clock, shares nothing.
@@ -240,14 +240,14 @@ pub enum Kind {
     Calls,
 }
 
-/// What must not happen.
+/// A rule that was violated.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Violation {
     /// The seed and the number of the system.
     pub origin: (u64, u64),
-    /// To whom.
+    /// The fault, with its task.
     pub fault: Fault,
-    /// What happened.
+    /// The fault in words.
     pub what: String,
     /// The system, with all left out that is not needed for it.
     pub manifest: String,
@@ -270,7 +270,7 @@ pub enum Fault {
     Panics,
 }
 
-/// What happened in one system.
+/// The results of one system.
 #[derive(Clone, Debug, Default)]
 struct Outcome {
     /// The first thing that must not happen.
@@ -295,14 +295,14 @@ const ROUNDS: usize = 40;
 const IN_VAIN: usize = 12;
 /// One system of so many is built though not all of it is proved.
 const WARNED: u64 = 6;
-/// When a simulation begins at the latest, and the longest period in one, nanoseconds: what is longer takes a host too long.
+/// When a simulation begins at the latest, and the longest period in one, nanoseconds: a longer one takes a host too long.
 const LATEST: u64 = 50_000_000;
 const LONGEST_PERIOD: u64 = 500_000_000;
 /// CPU time that a script which begins again computes at least in between, nanoseconds.
 const ROUND: u64 = 10_000;
-/// What jobs leave of their budgets where interrupts come first, nanoseconds.
+/// Parts of their budgets that jobs leave where interrupts come first, nanoseconds.
 const SPARE: u64 = 1_000;
-/// What they leave of them for calls, where those cost something.
+/// Parts that they leave for calls, where those cost something.
 const CALLS: u64 = 16;
 
 //--- Public functions
@@ -439,7 +439,7 @@ impl HostileReport {
         Err(format!("nothing is proved in {ATTEMPTS} attempts, at last because {last}"))
     }
 
-    /// The system as it is admitted, with fewer hard tasks and without what makes no sense, if need be; or why it is refused as a whole.
+    /// The system as it is admitted, with fewer hard tasks and without senseless keys, if need be; or why it is refused as a whole.
     fn admit(
         &mut self,
         draft: &Draft,
@@ -539,7 +539,7 @@ impl HostileReport {
         }
     }
 
-    /// Adds what came out of other systems.
+    /// Adds the results of other systems.
     pub fn join(&mut self, other: HostileReport) {
         self.systems += other.systems;
         self.refused += other.refused;
@@ -576,11 +576,11 @@ impl HostileReport {
 struct Admitted {
     tree: Table,
     manifest: Manifest,
-    /// Whether admission refuses it, for nothing but what a search takes for granted.
+    /// Whether admission refuses it, for nothing but the condition that a search takes for granted.
     by_grant: bool,
 }
 
-/// Where a manifest says what happens if not all of it is proved.
+/// The key by which a manifest is built though not all of it is proved.
 const ADMISSION: [&str; 2] = ["system", "admission"];
 
 /// Lets a system be built though not all of it is proved.
@@ -617,14 +617,14 @@ fn runs(manifest: &Manifest) -> Result<(), String> {
     packed.map(drop).map_err(|error| error.to_string())
 }
 
-/// What comes first at one instant, in the system with this number. Where calls take time it must be interrupts, as on a board:
+/// The first actors of an instant, tasks or interrupts, in the system with this number. Where calls take time it must be interrupts, as on a board:
 /// else one call after the other would keep timers from firing.
 fn first(number: u64, kernel: Which) -> First {
     let has_costs = kernel.costs_of(number).is_some();
     if has_costs || number.is_multiple_of(4) { First::Interrupts } else { First::Tasks }
 }
 
-/// Leaves out of `tree` what the same fault shows without; and what happens then.
+/// Leaves out of `tree` all parts without which the fault stays; and the results of the rest.
 fn shrunk(tree: &Table, fault: &Fault, origin: (u64, u64), kernel: Which) -> (String, Outcome) {
     let mut last = Outcome::default();
     let mut shows = |mut tree: Table| {
@@ -652,7 +652,7 @@ fn shrunk(tree: &Table, fault: &Fault, origin: (u64, u64), kernel: Which) -> (St
         None
     };
     let least = shrink::shrink(tree, &mut shows);
-    // Once more, for what happens in it.
+    // Once more, for its results.
     _ = shows(least.clone());
     (tree::text(&tree::keeping_word(&least)), last)
 }

@@ -1,6 +1,6 @@
 //! A task that does anything: any call, with any argument, at the instants that hurt most.
 //!
-//! An attacker knows the releases, periods, budgets and deadlines of all tasks with jobs, and has what its manifest gives it. It
+//! An attacker knows the releases, periods, budgets and deadlines of all tasks with jobs, and has the handles and regions of its manifest. It
 //! plans a few moves at a time, by one of its *tactics*; it keeps to one or two of them, or uses all. Its random
 //! numbers depend on the seed, the number of the system and its own name only, so it does the same in a smaller system.
 //!
@@ -26,7 +26,7 @@ mod tactics;
 
 //--- Public types
 
-/// What an attacker knows and has.
+/// The knowledge and the handles of an attacker.
 #[derive(Clone, Debug)]
 pub struct Attacker {
     /// The seed of all attackers.
@@ -52,14 +52,14 @@ pub struct Pace {
     pub first: u64,
     /// From one to the next.
     pub period: u64,
-    /// What a job may compute.
+    /// The time that a job may compute.
     pub budget: u64,
     /// From release to deadline.
     pub deadline: u64,
 }
 
 impl Attacker {
-    /// What it keeps to, in words; everything, if that is much.
+    /// The limits that it keeps, in words; everything, if that is much.
     #[must_use]
     pub fn habits(&self) -> String {
         let tactics = Mind::new(self).tactics;
@@ -67,7 +67,7 @@ impl Attacker {
         if tactics.len() > 2 { "everything".to_owned() } else { names.join(" and ") }
     }
 
-    /// What the simulator runs.
+    /// The attacker as the simulator runs it.
     #[must_use]
     pub fn program(self) -> Program {
         Program::Custom(Box::new(Life { mind: Mind::new(&self), attacker: self }))
@@ -103,13 +103,13 @@ impl Behaviour for Life {
     }
 }
 
-/// What an attacker is up to.
+/// The plan of an attacker.
 #[derive(Clone, Debug)]
 struct Mind {
     source: Source,
-    /// What it does, the likelier ones several times.
+    /// Its acts, the likelier ones several times.
     tactics: Vec<Tactic>,
-    /// What stays the same in each of its jobs: parts of its period and budget, of a thousand.
+    /// Parts of its period and budget that are equal in each of its jobs, in thousandths.
     habits: [u64; 4],
     planned: VecDeque<Move>,
     burning: u64,
@@ -155,7 +155,7 @@ struct Made {
     given: u64,
 }
 
-/// Whom it replies to.
+/// The client that it replies to.
 #[derive(Clone, Copy, Debug)]
 enum Said {
     Nobody,
@@ -203,7 +203,7 @@ impl Mind {
         }
     }
 
-    /// What it does next.
+    /// Its next act.
     fn act(&mut self, attacker: &Attacker, board: &mut Board, thread: ThreadId) -> Action {
         if std::mem::take(&mut self.called) {
             self.returned(board, thread);
@@ -341,7 +341,7 @@ impl Mind {
         }
     }
 
-    /// An instant that somebody cares for.
+    /// An instant at which a task is released or due.
     fn aim(&mut self, attacker: &Attacker, now: u64) -> u64 {
         let budget = attacker.own.map_or(100 * MICROSECOND, |own| own.budget);
         let all: Vec<Pace> = attacker.others.iter().chain(attacker.own.as_ref()).copied().collect();

@@ -63,7 +63,7 @@ impl Coverage {
         }
     }
 
-    /// Adds what came out of other systems.
+    /// Adds the keys of other systems.
     pub fn join(&mut self, other: &Coverage) {
         self.drawn.iter_mut().zip(&other.drawn).for_each(|(sum, more)| *sum += more);
         self.proved.iter_mut().zip(&other.proved).for_each(|(sum, more)| *sum += more);

@@ -24,9 +24,9 @@ pub(super) struct Draft {
     services: Vec<Service>,
     /// Number of devices.
     devices: usize,
-    /// The first device has SMs, and decides who has them.
+    /// The first device has SMs, and gives them to clients by itself.
     keyed: bool,
-    /// What jobs leave of their budgets, nanoseconds.
+    /// Parts of their budgets that jobs leave, nanoseconds.
     spare: u64,
     /// All that wait do so inside a hold, if they have one.
     all_wait: bool,
@@ -41,7 +41,7 @@ pub(super) struct TaskDraft {
     budget: u64,
     deadline: u64,
     phase: u64,
-    /// What a job computes, if it is as it declares.
+    /// The time that a job computes, if it keeps its declarations.
     computes: u64,
     expects: u64,
     /// How long it sleeps, as it declares, if it shall be proved.
@@ -84,7 +84,7 @@ enum Has {
     Task(usize, &'static str),
 }
 
-/// What a task says of an engine, a mutex or a pool.
+/// The declarations of a task about an engine, a mutex or a pool.
 #[derive(Clone, Copy, Debug)]
 struct Use {
     of: Of,
@@ -101,7 +101,7 @@ enum Of {
     Pool(usize),
 }
 
-/// An endpoint whose server does what it declares, `server` with the same number.
+/// An endpoint with a server that keeps its declarations, `server` with this number.
 #[derive(Clone, Debug)]
 struct Service {
     /// Where the server is,
@@ -120,7 +120,7 @@ struct Door {
     service: Option<(u64, Option<u64>)>,
 }
 
-/// Who uses a lock or a pool.
+/// The users of a lock or a pool.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Who {
     /// Tasks that shall be proved.
@@ -175,7 +175,7 @@ const CLIENTS: usize = 6;
 
 //--- Drawing
 
-/// What may be in a system.
+/// The parts that a system may have.
 #[derive(Clone, Copy, Debug)]
 struct Themes {
     servers: bool,
@@ -241,7 +241,7 @@ pub(super) fn draw(seed: u64, number: u64, attempt: u64, (spare, all_wait): (u64
 }
 
 impl Themes {
-    /// Who uses another lock.
+    /// The users of another lock.
     fn who(self, source: &mut Source) -> Who {
         match self.shared {
             true => source.pick(&[Who::Wanted, Who::Wanted, Who::Others, Who::All]),
@@ -334,7 +334,7 @@ impl Draft {
         }
     }
 
-    /// In some systems tasks that shall be proved call servers that do what they declare.
+    /// In some systems tasks that shall be proved call servers that keep their declarations.
     fn serve(&mut self, source: &mut Source) {
         if source.draw(0, 2) > 0 {
             return;
@@ -364,7 +364,7 @@ impl Draft {
         for task in 0..self.tasks.len() {
             let one = &self.tasks[task];
             let (cluster, wanted, budget) = (one.cluster, one.wanted, one.budget);
-            // Who may have the priority of another comes before anybody; admission knows that, too.
+            // A task that may have another's priority comes before all; admission knows that, too.
             let serves = |has: &Has| matches!(has, Has::Endpoint(door) if self.endpoints[*door].server == task);
             let signals = self.notifications.contains(&Some(task));
             let inherits = signals || !one.uses.is_empty() || one.handles.iter().any(serves);
@@ -404,7 +404,7 @@ impl Draft {
         one.most + one.calls.iter().map(|(other, times)| times * self.whole(*other)).sum::<u64>()
     }
 
-    /// Adds what tasks share, and their handles.
+    /// Adds the objects that tasks share, and their handles.
     fn objects(&mut self, source: &mut Source, themes: Themes) {
         let tasks = self.tasks.len();
         let hostile: Vec<usize> = (0..tasks).filter(|task| !self.tasks[*task].wanted).collect();
@@ -495,7 +495,7 @@ impl Draft {
         });
     }
 
-    /// Says who uses which lock and pool.
+    /// Draws the users of each lock and pool.
     fn users(&mut self, source: &mut Source) {
         let mut clients = vec![0; self.devices];
         for index in 0..self.tasks.len() {
@@ -508,7 +508,7 @@ impl Draft {
                     continue;
                 }
                 let is_engine = lock.device.is_some();
-                // Who works in the background would leave engines without a watchdog.
+                // A task in the background would leave engines without a watchdog.
                 // A step of a script names an engine by its number, so it works with one device.
                 let is_elsewhere =
                     |place: Place| wanted && (0..self.devices).any(|other| other != place.device && is_client[other]);
@@ -548,7 +548,7 @@ impl Draft {
             let task = &mut self.tasks[index];
             task.uses = uses;
             if !task.uses.is_empty() {
-                // What others may borrow while it waits is not its own.
+                // The time that others may borrow while it waits is not its own.
                 task.computes = task.computes.min(task.budget / 2);
                 task.expects = task.computes;
             }

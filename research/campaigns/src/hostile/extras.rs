@@ -1,7 +1,7 @@
-//! Extras: any key of the schema, any right, and other values for what is there, at limits and beyond.
+//! Extras: any key of the schema, any right, and other values for keys that are there, at limits and beyond.
 //!
 //! Nothing here names a key but one: they are those of [`crate::keys`], so a new one is drawn as soon as a manifest may have it. The number of a device's interrupt
-//! line stays as it is: what is said of another machine holds for no proof. Most of what is added means
+//! line stays as it is: words about another machine hold for no proof. Most of the additions mean
 //! nothing where it stands; admission takes it out again (`tree`).
 
 use std::collections::BTreeMap;
@@ -37,7 +37,7 @@ const TIMES: [u64; 14] = [
 const NUMBERS: [i64; 22] =
     [-1, 0, 1, 1, 2, 2, 3, 4, 8, 12, 16, 32, 64, 100, 200, 255, 256, 1_023, 1_024, 65_535, 65_536, 1 << 32];
 const LENGTHS: [&str; 8] = ["0B", "1B", "4KiB", "8KiB", "16KiB", "64KiB", "1MiB", "1024GiB"];
-/// Texts that are no names of what is in a manifest.
+/// Texts that are no names of a manifest's parts.
 const WORDS: [&str; 10] = ["EDF", "FL", "RM", "DM", "FP", "uart0", "smmu", "2,1", "watcher", "no such name"];
 
 /// Adds keys of `all` to a system, and changes values in it.
@@ -66,7 +66,7 @@ fn is_wiring(path: &[String]) -> bool {
     matches!(path, [kind, _, key] if kind == "interrupts" && key == "line")
 }
 
-/// Puts a value at the key `name`, somewhere; of what a manifest names itself something that is there.
+/// Puts a value at the key `name`, somewhere; a name is one that the manifest has.
 fn set(tree: &mut Table, name: &str, value: Value, source: &mut Source) {
     let mut path = Path::new();
     let known = object_names(tree);

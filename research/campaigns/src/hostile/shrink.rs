@@ -15,7 +15,7 @@ use super::tree::{Path, nanoseconds, remove, table};
 /// Systems that are tried, at most.
 const TRIES: usize = 3_000;
 
-/// Makes `tree` smaller as long as `shows` says that what is left shows the fault; that gives back the system as it was tried, with what could not stand without
+/// Makes `tree` smaller as long as `shows` says that the rest shows the fault; that gives back the system as it was tried, with what could not stand without
 /// what was left out.
 pub(super) fn shrink(tree: &Table, shows: &mut dyn FnMut(Table) -> Option<Table>) -> Table {
     let mut least = tree.clone();

@@ -106,7 +106,7 @@ fn failed(error: &system::Error, habits: &str) -> Result<Outcome, String> {
         system::Error::Manifest(_) | system::Error::Program { .. } | system::Error::Unsuited { .. } => {
             return Err(error.to_string());
         }
-        // Where calls cost nothing, what is refused at once may be asked again for ever.
+        // Where calls cost nothing, a request that is refused at once may be repeated for ever.
         system::Error::Stuck { .. } => return Ok(Outcome { is_stuck: true, ..Outcome::default() }),
         system::Error::Simulation(error) => {
             Fault::Kernel(format!("{error:?}").chars().filter(|letter| !letter.is_ascii_digit()).collect())
@@ -138,7 +138,7 @@ fn fault_of(
     // Jobs whose deadlines have passed are over.
     let since = ended_at.checked_sub(system.start + one.phase + one.deadline);
     let due = since.map_or(0, |since| since.div_ceil(one.period));
-    // Others begin this one, or nobody does.
+    // Others begin this one, or no task does.
     let due = if system.tasks[index].supervision.is_dormant { 0 } else { due };
     let latest = task.max_lateness().unwrap_or(i64::MIN);
     let name = || task.name.clone();
@@ -161,7 +161,7 @@ fn early(own: &Reservation) -> u64 {
     if own.begins_early != 0 { own.period } else { 0 }
 }
 
-/// Which tasks are proved, with what paths of the kernel cost, and with a condition taken for granted.
+/// The tasks that are proved, with costs of the kernel's paths, and with a condition taken for granted.
 pub(super) fn proved(
     system: &Resolved,
     costs: Option<fusee_sched_analysis::Overheads>,
@@ -191,7 +191,7 @@ pub(super) fn proved(
     proved
 }
 
-/// Hard tasks that try to wait inside their holds for whatever they can, and do what they declare. All that they try is refused.
+/// Hard tasks that try to wait inside their holds for all that they can, and keep their declarations. All that they try is refused.
 fn tempted(system: &Resolved, number: u64) -> Vec<(usize, Program)> {
     let program = |(index, task): (usize, &fusee_manifest::Task)| {
         let is_node = task.environment.iter().any(|entry| entry.name == names::GRAPH);
@@ -243,7 +243,7 @@ fn attackers(system: &Resolved, seed: u64, number: u64) -> Vec<(usize, Attacker)
     let mut all = Vec::new();
     for (index, task) in system.tasks.iter().enumerate() {
         let is_server = tree::is_server(&task.name);
-        // A script is all that its task does, whoever relies on it.
+        // A script is all that its task does, also if others rely on it.
         let is_relied_on = !task.script.is_empty() || system.keeps_word[index] || system.supervisor == Some(index);
         if is_relied_on || is_server || system.devices.iter().any(|device| device.driver == index) {
             continue;

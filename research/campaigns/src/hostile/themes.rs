@@ -1,6 +1,6 @@
-//! Themes: what systems have beside tasks that share locks, pools and servers.
+//! Themes: parts of systems beside tasks that share locks, pools and servers.
 //!
-//! A theme is a function on the tables of a system. It may add what is refused: that is taken out again.
+//! A theme is a function on the tables of a system. It may add keys that are refused: they are taken out again.
 
 use fusee_simulator::workload::Source;
 use toml::{Table, Value};

@@ -1,6 +1,6 @@
-//! A system as the tables of its manifest: what admission asks to be changed, and what leaves no trace of what it does not understand.
+//! A system as the tables of its manifest: changes that admission asks for, and the removal of lines that it does not understand.
 //!
-//! Drafts are written once. From then on a system is its tables, so whatever is added to it, or left out of it, needs no type of its own here.
+//! Drafts are written once. From then on a system is its tables, so parts that are added or left out need no types of their own here.
 
 use fusee_kernel_core::limits;
 use fusee_manifest::{Reason, Time};
@@ -51,7 +51,7 @@ pub(super) fn is(table: &Table, key: &str) -> bool {
     table.get(key).and_then(Value::as_bool) == Some(true)
 }
 
-/// Takes out what is at `path`; says whether anything was.
+/// Takes out the value at `path`; says whether there was one.
 pub(super) fn remove(tree: &mut Table, path: &[String]) -> bool {
     let Some((key, above)) = path.split_last() else { return false };
     table(tree, above).is_some_and(|table| table.remove(key).is_some())
@@ -72,7 +72,7 @@ fn at_line(text: &str, line: usize) -> Option<Path> {
     Some(above)
 }
 
-/// Takes out what stands in these lines of the tree's `text`; says whether that did anything. Without its name, board and CPUs nothing is a system.
+/// Takes these lines of the tree's `text` out; says whether that changed the tree. Without its name, board and CPUs nothing is a system.
 pub(super) fn remove_lines(tree: &mut Table, text: &str, lines: impl Iterator<Item = usize>) -> bool {
     let mut changed = false;
     for path in lines.filter_map(|line| at_line(text, line)) {
@@ -82,9 +82,9 @@ pub(super) fn remove_lines(tree: &mut Table, text: &str, lines: impl Iterator<It
     changed
 }
 
-//--- What admission asks for
+//--- Changes that admission asks for
 
-/// Changes what `reason` is about; says whether there was anything to change.
+/// Changes the lines that `reason` is about; says whether there were some.
 pub(super) fn heed(tree: &mut Table, draft: &Draft, reason: &Reason, spare: u64) -> bool {
     match reason {
         Reason::NotProved { task, .. }
@@ -131,7 +131,7 @@ fn give_up(tree: &mut Table, draft: &Draft, name: &str) -> bool {
     true
 }
 
-/// Takes away from one task what it shares by locks and pools, and for how long it sleeps.
+/// Takes away from one task its shared locks and pools, and its sleep.
 fn isolate(tree: &mut Table, name: &str) -> bool {
     let Some(one) = task(tree, name) else { return false };
     let had = [one.remove("uses").is_some(), one.remove("suspends").is_some()];
@@ -156,7 +156,7 @@ fn ease(tree: &mut Table, name: &str) -> bool {
     true
 }
 
-/// Takes load from a cluster: what one of its tasks shares, if there is one, or else a part of each budget.
+/// Takes load from a cluster: the shared objects of one of its tasks, if there are some, or else a part of each budget.
 fn relieve(tree: &mut Table, cluster: &str, spare: u64) -> bool {
     let is_member = |task: &Table| task.get("cluster").and_then(Value::as_str) == Some(cluster);
     let tasks: Vec<String> = names(tree, "tasks");
@@ -168,7 +168,7 @@ fn relieve(tree: &mut Table, cluster: &str, spare: u64) -> bool {
     members.iter().filter(|name| cut(tree, name, spare)).count() > 0
 }
 
-/// Takes a sixteenth from the budget of one task, and what its jobs compute beyond the rest; says whether it had so much.
+/// Takes a sixteenth from the budget of one task, and the computing of its jobs beyond the rest; says whether it had so much.
 fn cut(tree: &mut Table, name: &str, spare: u64) -> bool {
     let least = limits::least_budget(limits::LONGEST_PATH_CROWDED);
     let Some(one) = task(tree, name) else { return false };
@@ -197,7 +197,7 @@ fn burns(task: &Table) -> u64 {
     steps.map_or(0, |steps| steps.iter().filter_map(burn).fold(0, u64::saturating_add))
 }
 
-/// Lets each step of a script compute a part of what it did.
+/// Lets each step of a script compute a part of its time.
 fn scale(task: &mut Table, part: u64, of: u64) {
     let steps = task.get_mut("script").and_then(Value::as_array_mut);
     for step in steps.into_iter().flatten() {
@@ -208,7 +208,7 @@ fn scale(task: &mut Table, part: u64, of: u64) {
     }
 }
 
-/// A system whose tasks do as they declare if others rely on them, whatever has been said of these.
+/// A system whose tasks do as they declare if others rely on them, for any declarations of these.
 pub(super) fn keeping_word(tree: &Table) -> Table {
     let mut tree = tree.clone();
     keep_word(&mut tree);

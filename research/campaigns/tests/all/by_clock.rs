@@ -21,7 +21,7 @@ fn bounds_by_states_hold_and_prove_what_runs_well() {
 }
 
 /// Where no points are equal and budgets are as long as jobs, the kernel's longest response times are those of the analysis, to the
-/// nanosecond, and whoever meets all deadlines is proved.
+/// nanosecond, and a set that meets all deadlines is proved.
 #[test]
 fn without_ties_the_kernel_is_as_late_as_the_analysis_says() {
     let exact = |manifest: &Manifest| {

@@ -1,4 +1,4 @@
-//! Real time beside clients without a deadline: what each kind of arbitration leaves to both.
+//! Real time beside clients without a deadline: the share that each kind of arbitration leaves to both.
 //!
 //! `rt` has eight operations on the engine in each period of 100 ms, which are 0 to 80 % of it together, and its period as deadline. Four clients without a
 //! deadline have requests of 2 ms done, each one after the other. All numbers are round: a device's queue makes each of the eight operations wait for up to four
@@ -46,7 +46,7 @@ const PERIOD: u64 = 100_000;
 const REQUEST: u64 = 2_000;
 const OPERATIONS: u64 = 8;
 const CLIENTS: usize = 4;
-/// Percent of the period, with the rows of each: late jobs, and the work of the others by what `rt` leaves.
+/// Percent of the period, with the rows of each: late jobs, and the work of the others by the rest that `rt` leaves.
 const LOADS: [(u64, [&str; 2]); 5] = [
     (0, ["missed, 0 %", "work, 0 %"]),
     (20, ["missed, 20 %", "work, 20 %"]),

@@ -130,7 +130,7 @@ fn find(runs: &Runs) -> Result<Findings> {
     }
     for (block, names) in [(pairs + 2, PARTS), (pairs + 4, PARTS_OF_ONE)] {
         let both = |column: &[Outcome], of: &dyn Fn(&Outcome) -> f64| mean(column[block..block + 2].iter().map(of));
-        // The program's work by what its two contexts do without Throttle.
+        // The program's work by that of its two contexts without Throttle.
         let own = |outcome: &Outcome| {
             mean((0..2).map(|part| together.times[part])) / mean((0..2).map(|part| outcome.times[part]))
         };

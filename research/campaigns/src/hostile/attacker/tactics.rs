@@ -20,7 +20,7 @@ pub(super) enum Tactic {
     LastMinute,
     /// Takes budgets in advance.
     EarlyRelease,
-    /// Takes what can be held, and keeps it.
+    /// Takes each lock that it can have, and keeps it.
     Hold,
     /// Makes one call over and over.
     Flood,
@@ -44,13 +44,13 @@ pub(super) enum Tactic {
     Submit,
     /// Gives engines more to do that it uses without their locks.
     Ride,
-    /// Writes what it likes to the words of its graph.
+    /// Writes any values to the words of its graph.
     Scribble,
     /// Gives handles away, and takes them back.
     Gifts,
     /// Stops another.
     Stop,
-    /// Ends itself, or does what it may not.
+    /// Ends itself, or makes a call that it has no right to.
     Die,
 }
 
@@ -163,7 +163,7 @@ impl Mind {
         self.push(Move::Burn((jobs + 1) * budget));
     }
 
-    /// Waits until little before some later release with what is left of the budget.
+    /// Waits until little before some later release with the rest of the budget.
     fn hoard_for_ever(&mut self, means: &Means<'_>) {
         let Means { now, own, budget, period, .. } = *means;
         let before = [budget, self.part(0, budget), budget + self.part(0, budget)][self.habits[2] as usize % 3];
@@ -360,7 +360,7 @@ impl Mind {
         self.push(then);
     }
 
-    /// Writes numbers of its own choice into what others read of its node.
+    /// Writes numbers of its own choice into the words that others read of its node.
     fn scribble(&mut self, means: &Means<'_>) {
         let Means { attacker, own, budget, .. } = *means;
         if let Some((graph, node)) = attacker.graph {

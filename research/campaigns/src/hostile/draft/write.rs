@@ -221,7 +221,7 @@ impl Draft {
         }
     }
 
-    /// Steps of a task that is as it declares: it computes all it may, in parts, and holds what it uses for as long as it says.
+    /// Steps of a task that is as it declares: it computes all it may, in parts, and holds its locks for as long as it declares.
     fn script(&self, task: &TaskDraft) -> String {
         let uses = &task.uses;
         let mut steps = Vec::new();
@@ -276,7 +276,7 @@ fn device_name(device: usize) -> String {
     if device == 0 { "gpu".to_owned() } else { format!("gpu{device}") }
 }
 
-/// A device, its driver, and what that needs.
+/// A device, its driver, and the driver's regions and lines.
 fn write_device(out: &mut String, device: usize, is_keyed: bool) {
     let gpu = device_name(device);
     let line = 112 + device;

@@ -69,7 +69,7 @@ fn sharer(tree: &mut Table, source: &mut Source, engine: &str, sharing: &[String
         if one_in(source, 2) {
             insert(&mut made, "weight", source.pick(&[1, 2, 1_024]));
         }
-        // Whoever is let in does not say who is.
+        // A client that is let in does not let others in.
         let others = strangers(tree).into_iter().find(|name| !sharing.contains(name));
         if let Some(manager) = others.filter(|_| !one_in(source, 4)) {
             give(tree, &manager, "requests", format!("endpoint {name}: call"));

@@ -208,7 +208,7 @@ fn wide(tree: &mut Table, source: &mut Source) {
     }
 }
 
-/// A task in the background with steps of all kinds, on which nobody relies.
+/// A task in the background with steps of all kinds, on which no task relies.
 fn helper(tree: &mut Table, source: &mut Source) {
     let mut one = Table::new();
     insert(&mut one, "cluster", "c0");

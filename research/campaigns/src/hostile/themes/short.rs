@@ -21,7 +21,7 @@ pub(super) fn add(tree: &mut Table, source: &mut Source) {
     }
 }
 
-/// Leaves out of a device, its driver and its engines what it brings by itself.
+/// Leaves out the lines of a device, its driver and its engines that the device brings by itself.
 fn own_driver(tree: &mut Table, name: &str, source: &mut Source) {
     let is_of = |tree: &mut Table, engine: &String| device_of(tree, engine).as_deref() == Some(name);
     let mut engines = names(tree, "engines");
@@ -76,7 +76,7 @@ fn client(tree: &mut Table, engines: &[String]) -> Option<String> {
     names(tree, "tasks").into_iter().find(|name| task(tree, name).is_some_and(is_client))
 }
 
-/// Makes one of the tasks that do anything like another one; it keeps its place and what differs.
+/// Makes one of the tasks that do anything like another one; it keeps its place and all that differs.
 fn like(tree: &mut Table, source: &mut Source) {
     let strangers = strangers(tree);
     let [first, .., last] = &strangers[..] else { return };

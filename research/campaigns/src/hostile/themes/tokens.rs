@@ -6,7 +6,7 @@ use toml::{Table, Value};
 use super::{MICROSECOND, device_of, insert, one_in, section};
 use crate::hostile::tree::{names, nanoseconds, task, time};
 
-/// Lets all who use an engine hold it with a token of a pool of their own: of one device, or of several of which each has as many.
+/// Lets all users of an engine hold it with a token of a pool of their own: of one device, or of several of which each has as many.
 pub(super) fn add(tree: &mut Table, source: &mut Source) {
     let all = names(tree, "engines");
     let Some(engine) = all.iter().find(|name| device_of(tree, name).is_some() && one_in(source, 2)).cloned() else {

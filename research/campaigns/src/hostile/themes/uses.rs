@@ -6,7 +6,7 @@ use toml::{Table, Value};
 use super::{executes_on, insert, one_in, section};
 use crate::hostile::tree::{names, nanoseconds, task, time};
 
-/// Says of holds the same in other words, and has engines work in other ways: both of a group at once, nobody told of the end; and scripts of servers.
+/// Says of holds the same in other words, and has engines work in other ways: both of a group at once, no task told of the end; and scripts of servers.
 pub(super) fn add(tree: &mut Table, source: &mut Source) {
     // Blocks are those of an execution engine with SMs.
     let mut wide = Vec::new();

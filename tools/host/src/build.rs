@@ -32,16 +32,16 @@ const PAGE: usize = 4096;
 /// Unwind tables say how functions save registers, for backtraces. They are not loaded, and all programs have them: a crate is then compiled once for all
 /// kernels.
 const FRAMES: &str = "-Cforce-unwind-tables=yes";
-/// Schedules are traced in very many places. What is measured is a kernel without these, so the kernel that traces schedules is optimised for size.
+/// Schedules are traced in very many places. Measured kernels have none of these, so the kernel that traces schedules is optimised for size.
 const SMALL: &str = "-Cllvm-args=-inline-threshold=100";
 
 /// The board whose kernels and images have no board in their names.
 pub const DEFAULT_BOARD: &str = "virt";
 
-/// How a line begins that says what is built.
+/// The beginning of a line about a build.
 pub const BUILDING: &str = "building";
 
-/// What building needs to know.
+/// The inputs of a build.
 pub struct Builder<'a> {
     /// This repository: the kernel is built there, and programs that manifests name may be its.
     pub fusee: &'a Project,
@@ -60,13 +60,13 @@ pub struct Builder<'a> {
 /// Which features the kernel has, of those that systems may do without (`image::feature`).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Features {
-    /// What the systems ask for.
+    /// The features that the systems ask for.
     Asked,
-    /// All but `spatial` and `speaks`, and these if they ask for them: what is measured, and what all tests run on.
+    /// All but `spatial` and `speaks`, and these if they ask for them: the kernel of measurements and tests.
     All,
 }
 
-/// What kernels have that are measured, and that tests run on.
+/// The features of kernels that are measured, and that tests run on.
 pub const USUAL: u32 = feature::ALL & !(feature::SPATIAL | feature::SPEAKS);
 
 /// How the kernel is built.
@@ -74,14 +74,14 @@ pub const USUAL: u32 = feature::ALL & !(feature::SPATIAL | feature::SPEAKS);
 pub enum Kernel {
     /// With the trace that its systems ask for.
     Asked,
-    /// With a trace of this level. What is measured keeps marks.
+    /// With a trace of this level. A measured kernel keeps marks.
     Traced(Level),
     /// With the trace of its schedule, and all its invariants checked after every trap.
     Checked,
 }
 
 impl Kernel {
-    /// What it keeps in its trace; if that is for its systems to say, what is usual.
+    /// The level of its trace; if its systems decide, the usual one.
     pub const fn level(self) -> Level {
         match self {
             Kernel::Traced(level) => level,
@@ -100,7 +100,7 @@ pub struct Programs {
 }
 
 impl<'a> Builder<'a> {
-    /// Says what to build for `systems`.
+    /// Plans the builds for `systems`.
     ///
     /// # Errors
     /// A program that is in no workspace, or in two.
@@ -147,7 +147,7 @@ impl<'a> Builder<'a> {
         self.build(&self.plan(systems).map_err(|reason| anyhow!("{reason}"))?)
     }
 
-    /// Builds what is planned.
+    /// Carries out the planned builds.
     pub fn build(&self, plan: &Plan<'_>) -> Result<Programs> {
         let kernel = Builder { kernel: plan.kernel, ..*self }.kernel_of(plan.board, plan.features)?;
         self.tasks(&plan.steps)?;
@@ -187,13 +187,13 @@ impl<'a> Builder<'a> {
         if is_built(&id) {
             return Ok(kept);
         }
-        // The next kernel of another kind goes to the same place: nobody else may build one before this one is copied, in this program or in another.
+        // The next kernel of another kind goes to the same place: no other build may begin before this one is copied, in this program or in another.
         let _alone = KERNELS.lock().unwrap_or_else(PoisonError::into_inner);
         std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
         let lock = File::create(folder.join("kernel.lock")).with_context(|| folder.display().to_string())?;
         lock.lock().with_context(|| folder.display().to_string())?;
         let built = self.softfloat(self.fusee, KERNEL_PACKAGE, board, &arguments)?;
-        // Whoever reads the file reads the old one or the new one to its end, also if this program is ended here.
+        // A reader of the file gets all of the old one or all of the new one, also if this program is ended here.
         let draft = folder.join("kernel.draft");
         std::fs::copy(&built, &draft).with_context(|| draft.display().to_string())?;
         std::fs::rename(&draft, &kept).with_context(|| kept.display().to_string())?;
@@ -238,7 +238,7 @@ impl<'a> Builder<'a> {
                 replace(&path, text.as_bytes())?;
             }
         }
-        // The versions that Fusee was tested with; what kernels need beyond these is looked up.
+        // The versions that Fusee was tested with; further crates of kernels are looked up.
         if !engine.join("Cargo.lock").exists() {
             replace(&engine.join("Cargo.lock"), &std::fs::read(root.join("Cargo.lock"))?)?;
         }
@@ -341,7 +341,7 @@ impl<'a> Builder<'a> {
     /// Where the programs of a step go.
     fn folder_of(&self, step: &Step<'_>) -> PathBuf {
         let mut folder = self.folder(step.project);
-        // What is built for CPUs with errata runs there, and nowhere else.
+        // Code that is built for CPUs with errata runs there, and nowhere else.
         if !errata::flags(step.board).is_empty() {
             folder = folder.join("boards/errata");
         }
@@ -398,7 +398,7 @@ impl<'a> Builder<'a> {
 /// The variable by which cargo is told where to compile; programs go to the folder of `--target-dir`.
 const BUILD_DIR: &str = "CARGO_BUILD_BUILD_DIR";
 
-/// The argument by which cargo keeps what it compiles for a board beside what it compiles for others.
+/// The argument by which cargo keeps the artefacts of a board beside those of others.
 fn of_board(board: &str) -> String {
     format!("--features=fusee-bsp/{board}")
 }
@@ -420,7 +420,7 @@ fn program_of(engine: &Path) -> String {
 
 /// The profile of programs for a debugger.
 const HARDLY_OPTIMISED: [&str; 3] = ["opt-level=1", "lto=false", "debug=\"full\""];
-/// What a kernel is called while it is built.
+/// The name of a kernel while it is built.
 const KERNEL: &str = "kernel";
 /// One kernel is built at a time.
 static KERNELS: Mutex<()> = Mutex::new(());
@@ -516,7 +516,7 @@ fn progress(line: &str) -> Option<&str> {
 
 //--- Programs by package
 
-/// What to build for some systems, and where each of it comes from.
+/// The programs to build for some systems, each with its project.
 #[derive(Debug)]
 pub struct Plan<'a> {
     /// The board, which is that of all systems.
@@ -527,11 +527,11 @@ pub struct Plan<'a> {
     features: u32,
     /// Programs of tasks.
     steps: Vec<Step<'a>>,
-    /// Firmwares, by package: where each comes from, and what runs it.
+    /// Firmwares, by package: the project and the processor of each.
     firmwares: BTreeMap<&'a str, (&'a Project, RunsOn<'a>)>,
 }
 
-/// What runs a firmware.
+/// The processor of a firmware.
 #[derive(Clone, Debug)]
 enum RunsOn<'a> {
     /// The CPU that plays devices; with the kernels of each, if one has some: the package, and its folder.
@@ -581,7 +581,7 @@ pub fn steps<'a>(
     Ok(steps)
 }
 
-/// The one project that has this program; `binary` is what the manifest calls it.
+/// The one project that has this program; `binary` is its name in the manifest.
 fn find<'a>(binary: &str, package: &str, program: &str, projects: &[&'a Project]) -> Result<&'a Project, Reason> {
     let has = |project: &&&Project| project.members.get(package).is_some_and(|programs| programs.contains(program));
     let binary = binary.to_owned();
@@ -610,7 +610,7 @@ fn folder_of_kernels(package: &str, projects: &[&Project]) -> Result<PathBuf, Re
     }
 }
 
-/// Why no project has this program, and what there is instead.
+/// The reason why no project has this program, and the programs that there are.
 fn why_not(package: &str, program: &str, projects: &[&Project]) -> String {
     let near = |name: &str, all: &BTreeSet<&str>| {
         let guess = nearest(name, all.iter().copied());
@@ -645,7 +645,7 @@ pub fn image(kernel: &Path, system: &PackedSystem, memory: &Memory) -> Result<Ve
     Ok(image)
 }
 
-/// The kernel as it lies in memory: code, constants and data, without what is zeroed at start.
+/// The kernel as it lies in memory: code, constants and data, without the part that is zeroed at start.
 fn flatten(elf: &[u8], memory: &Memory) -> Result<Vec<u8>> {
     let file = object::File::parse(elf)?;
     let mut image = Vec::new();

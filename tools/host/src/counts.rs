@@ -1,4 +1,4 @@
-//! What the kernel has counted of each task: in constant memory, so whatever the trace has lost, and at each of its levels.
+//! The kernel's counts of each task: in constant memory, so they are complete also if the trace has lost records, and at each of its levels.
 //!
 //! A kernel that ends by itself writes ledgers as the last records of its trace. Of one that is ended its memory is read, and of one whose first records
 //! were overwritten, as these may have said how tasks ended.
@@ -13,7 +13,7 @@ use fusee_views::state::State;
 
 use crate::look::{Seen, Task};
 
-/// What was counted until a run ended.
+/// The counts at the end of a run.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Counts {
     /// By task.
@@ -24,7 +24,7 @@ pub struct Counts {
     ledgers: BTreeMap<(u16, u16), u64>,
 }
 
-/// What was counted of one task.
+/// The counts of one task.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Count {
     /// Jobs that completed.
@@ -68,7 +68,7 @@ impl Counts {
         counts
     }
 
-    /// The counts as they were at `until`, from what was recorded after it.
+    /// The counts as they were at `until`, from the records after it.
     #[must_use]
     pub fn at(mut self, until: u64, after: &[Record]) -> Counts {
         self.now = self.now.min(until);

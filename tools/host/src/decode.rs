@@ -1,4 +1,4 @@
-//! What a run leaves behind: the trace in the guest's memory, addresses that have source lines, and stacks.
+//! The remains of a run: the trace in the guest's memory, addresses that have source lines, and stacks.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -77,7 +77,7 @@ impl Rings {
     }
 }
 
-/// What debug information is read through.
+/// The reader of debug information.
 pub type Reader = EndianArcSlice<LittleEndian>;
 
 /// The debug information of an ELF file.
@@ -125,7 +125,7 @@ impl Symbols {
         Ok(Self { context: addr2line::Context::from_dwarf(dwarf)?, functions, labels, code })
     }
 
-    /// `function (file:line)` for an address, innermost first; nothing if it is nobody's.
+    /// `function (file:line)` for an address, innermost first; nothing if no function has it.
     pub fn locate(&self, address: u64) -> Vec<String> {
         // Line zero: the compiler has joined instructions of several lines.
         let line = |line: u32| if line == 0 { "?".to_owned() } else { line.to_string() };
@@ -191,7 +191,7 @@ fn shorten(file: &str) -> &str {
     file.strip_prefix(root).unwrap_or(file)
 }
 
-//--- Who has called whom
+//--- Stacks of calls
 
 /// Registers, by the numbers that debug information has for them: 31 is the stack pointer.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -235,7 +235,7 @@ impl Unwinder {
     pub fn backtrace(&self, registers: Registers, read: &dyn Fn(u64) -> Option<u64>) -> Vec<u64> {
         let mut addresses = vec![registers.program_counter];
         let mut frame = registers;
-        // An instruction that was jumped to, and is in no function: who jumped is in the link register.
+        // An instruction that was jumped to, and is in no function: the link register has the place of the jump.
         if self.row(frame.program_counter).is_none() {
             frame.program_counter = frame.general[Registers::LINK].wrapping_sub(4);
             addresses.push(frame.program_counter);
@@ -250,7 +250,7 @@ impl Unwinder {
         addresses
     }
 
-    /// What the registers were in the function that called this one; `None`: nobody knows.
+    /// The registers in the function that called this one; `None`: they are unknown.
     fn caller(&self, frame: &Registers, read: &dyn Fn(u64) -> Option<u64>) -> Option<Registers> {
         let row = self.row(frame.program_counter)?;
         let gimli::CfaRule::RegisterAndOffset { register, offset } = *row.cfa() else { return None };

@@ -1,4 +1,4 @@
-//! What tasks say by the crate `defmt`: frames, which a program's ELF file turns into text.
+//! Messages of tasks by the crate `defmt`: frames, which a program's ELF file turns into text.
 //!
 //! A frame may be anything, because any task may log any words, and the crate that decodes frames trusts them: of some it panics, and one
 //! that announces a long list takes all the memory there is. So each program's frames are decoded by a process of their own, with limits:
@@ -84,7 +84,7 @@ fn hash(bytes: &[u8]) -> u64 {
     hasher.finish()
 }
 
-//--- What was said
+//--- Messages
 
 /// Turns frames into text.
 pub struct Speakers {
@@ -101,7 +101,7 @@ impl Speakers {
         Self { tables, root: root.to_owned(), decoders: BTreeMap::new() }
     }
 
-    /// What a frame of this program says: level, file and line, text. Without a table it is the frame's length.
+    /// The content of a frame of this program: level, file and line, text. Without a table it is the frame's length.
     pub fn text(&mut self, binary: &str, frame: &[u8]) -> String {
         if !self.decoders.contains_key(binary) {
             self.decoders.insert(binary.to_owned(), self.decoder(binary));
@@ -155,7 +155,7 @@ pub const DEATHS: u32 = 3;
 /// How a line of an answer begins.
 pub const ANSWER: char = '=';
 
-/// What the process says: first of the table, then of each frame.
+/// The words of the process: first about the table, then about each frame.
 #[derive(Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub enum Answer {
     /// The table has been read.
@@ -221,7 +221,7 @@ impl Decoder {
 }
 
 impl Process {
-    /// A process, and what it says of the table.
+    /// A process, and its words about the table.
     fn start(command: &mut Command) -> Option<(Process, Answer)> {
         // It says why it ends, if it does; there is nothing in that for the user.
         let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());

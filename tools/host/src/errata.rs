@@ -4,7 +4,7 @@
 
 use fusee_manifest::Board;
 
-/// What the compiler is told for a board. That the linker keeps away from 843419 is in the build scripts, and the tasks' target does so anyway.
+/// The compiler's flags for a board. That the linker keeps away from 843419 is in the build scripts, and the tasks' target does so anyway.
 pub fn flags(board: &str) -> Vec<String> {
     let has = Board::named(board).is_some_and(|board| board.cpus.errata.contains(&835_769));
     // The compiler warns of features that are LLVM's alone, once for each crate.

@@ -1,6 +1,6 @@
 //! Folders of runs: each run has one of its own, so that two at once never meet, and all that is looked at later is of one run.
 //!
-//! `target/fusee/runs/TIME-PROCESS` has a run's image, its manifest as it was, and what it left; `target/fusee/last` leads to that of the run
+//! `target/fusee/runs/TIME-PROCESS` has a run's image, its manifest as it was, and its remains; `target/fusee/last` leads to that of the run
 //! that began last. A folder is whole once it has the file `whole`, which says how many records it keeps. The newest few are kept.
 
 use std::cell::Cell;
@@ -45,7 +45,7 @@ impl Folder {
         Ok((project, Folder { kept_in, path, is_whole: Cell::new(false) }))
     }
 
-    /// Makes this the last run: what was run before is not shown for it, however it ends.
+    /// Makes this the last run: an earlier run is not shown for it, however it ends.
     ///
     /// # Errors
     /// The disk is full, or may not be written to.
@@ -73,7 +73,7 @@ impl Folder {
 impl Drop for Folder {
     fn drop(&mut self) {
         if !self.is_whole.get() {
-            // The next run removes what is left.
+            // The next run removes the rest.
             let _ = std::fs::remove_dir_all(&self.path);
         }
     }
@@ -101,7 +101,7 @@ pub fn last(project: &Project) -> Result<(Project, usize)> {
     Ok((Project { kept_in, ..project.clone() }, records))
 }
 
-/// Removes all runs but the newest few, `own`, and those that go on. What cannot be removed stays.
+/// Removes all runs but the newest few, `own`, and those that go on. A folder that cannot be removed stays.
 fn sweep(runs: &Path, own: &Path) {
     let folders = std::fs::read_dir(runs).into_iter().flatten().flatten().map(|entry| entry.path());
     let mut folders: Vec<PathBuf> = folders.filter(|path| path != own).collect();

@@ -1,4 +1,4 @@
-//! What tasks, devices and the kernel can reach, as the translation tables in memory say after a run: is it what the packed system says?
+//! The reach of tasks, devices and the kernel by the translation tables in memory after a run, compared with the packed system.
 //!
 //! The tables are read here from Arm's manuals (DDI 0487, D8.3; of devices IHI 0070, 5.2 and 5.4), not by the code that makes them. Every entry that hardware would use counts:
 //!
@@ -8,7 +8,7 @@
 //! - a device behind an SMMU has its mappings, and no other device has anything.
 //! - nothing of the kernel can be reached from EL0, nothing can be written and executed, and only the kernel's text is executed by it.
 //!
-//! Not here: what the tables were meanwhile. A kernel that checks itself (`check`) looks after each trap.
+//! Not here: the tables during the run. A kernel that checks itself (`check`) looks after each trap.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -43,7 +43,7 @@ pub const TABLE: u64 = 2;
 pub const ADDRESS: u64 = 0x0000_ffff_ffff_f000;
 /// Bit of an entry that EL0 may use.
 pub const EL0: u64 = 1 << 6;
-/// Bit of an entry that nobody may write to.
+/// Bit of an entry that is read-only.
 pub const READ_ONLY: u64 = 1 << 7;
 /// Bit of an entry from which EL1 does not execute.
 pub const EL1_NO_EXECUTE: u64 = 1 << 53;
@@ -69,7 +69,7 @@ struct Found {
     kind: u64,
 }
 
-/// What is in the names of what is looked for in a kernel.
+/// Parts of the names of a kernel's objects that are looked up.
 const WANTED: [&str; 6] = ["FRAMES", "MEMORY", "FUSEE_TRACE", "fusee_kernel_base", "__image", "__text_end"];
 
 /// Reads bytes at a physical address.
@@ -177,7 +177,7 @@ impl Places {
     }
 }
 
-/// What is in the tables of a run that should not be, or is missing.
+/// Entries in the tables of a run that should not be there, and entries that are missing.
 pub fn check(image: &Image, outcome: &Outcome) -> Result<Vec<String>> {
     if outcome.code == Some(KERNEL_PANIC) {
         // It may have stopped before it had tables, or memory.

@@ -1,4 +1,4 @@
-//! Whether a run kept what its manifest promises, whether it was emulated or simulated.
+//! The verdict on a run, emulated or simulated: it kept the promises of its manifest, or broke one.
 //!
 //! A run is wrong if a `hard` task missed a deadline, if a task panicked or faulted, or if a task ended that others depend on: the
 //! server of an endpoint, the driver of a device, the handler of an interrupt, a node of a graph; or if a graph took longer than its `latency`. What a manifest's table `test` expects to
@@ -51,13 +51,13 @@ pub enum Cause {
     LateCompletions,
     /// The system left no trace that can be read.
     NoTrace,
-    /// What a verdict needs is not known: its records were overwritten, and the kernel counts it nowhere.
+    /// A part of the verdict is unknown: its records were overwritten, and the kernel counts it nowhere.
     Unknown,
-    /// What the system computed is not right.
+    /// A result of the system is wrong.
     Result,
 }
 
-/// Watches a run for what its verdict needs.
+/// Watches a run for the facts of its verdict.
 pub struct Watch<'a> {
     system: &'a Resolved,
     tasks: Vec<Seen>,
@@ -68,7 +68,7 @@ pub struct Watch<'a> {
     latest: u64,
 }
 
-/// What was seen of one task.
+/// The observations of one task.
 #[derive(Clone, Default)]
 struct Seen {
     completed: u64,
@@ -79,7 +79,7 @@ struct Seen {
     panic_text: Vec<u8>,
     /// Jobs whose completion was seen.
     seen: u64,
-    /// What it does by the kernel's own state, if that was read.
+    /// Its state by the kernel's own objects, if they were read.
     state: Option<State>,
 }
 
@@ -92,7 +92,7 @@ struct End {
     how: Ended,
     /// The number of the life that it was given after it.
     next_life: Option<u32>,
-    /// What it said when it panicked.
+    /// The message of its panic.
     panic_text: Vec<u8>,
 }
 
@@ -102,14 +102,14 @@ impl End {
     }
 }
 
-/// What is said of a run.
+/// The verdict on a run.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Verdict {
     /// Panics, faults, and ends of tasks that others depend on.
     pub ends: Vec<String>,
     /// Deadlines that `hard` tasks missed, and latencies that graphs exceeded.
     pub misses: Vec<String>,
-    /// Tasks that ended, which harms nobody.
+    /// Tasks that ended, which harms no other task.
     pub harmless: Vec<String>,
     /// Promises of which it is not known whether they were kept.
     pub unknown: Vec<String>,
@@ -122,7 +122,7 @@ fn panic_words(text: &[u8]) -> String {
 }
 
 impl Verdict {
-    /// What makes the run fail.
+    /// The reasons why the run fails.
     pub fn problems(self) -> Vec<Problem> {
         let of = |cause| move |text| Problem { cause, text };
         let misses = self.misses.into_iter().map(of(Cause::MissedDeadlines));
@@ -215,7 +215,7 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Adds what the kernel has counted: all that happened, whatever the trace has lost.
+    /// Adds the kernel's counts: they are complete also if the trace has lost records.
     pub fn count(&mut self, counts: &Counts) {
         self.latest = self.latest.max(counts.now);
         for (task, count) in counts.tasks.iter().enumerate() {
@@ -233,7 +233,7 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// What is to be said, of a run that is expected to do what `expected` says.
+    /// The verdict on a run that is expected to end as `expected` says.
     pub fn verdict(&self, expected: Option<&Expectations>) -> Verdict {
         self.verdict_without(expected, &[])
     }
@@ -367,7 +367,7 @@ impl<'a> Watch<'a> {
         self.system.tasks.get(task).map_or("?", |task| task.name.as_str())
     }
 
-    /// What others need the task for.
+    /// The uses that others have of the task.
     fn roles(&self, task: usize) -> Vec<String> {
         let system = self.system;
         let mut roles = Vec::new();

@@ -1,4 +1,4 @@
-//! The files of a run: what is kept of it in its folder, and how the last one is read.
+//! The files of a run: those in its folder, and the reading of the last one.
 
 use std::path::{Path, PathBuf};
 
@@ -21,9 +21,9 @@ use crate::run::Run;
 use crate::workspace::{Image, Workspace};
 use crate::{turns, words};
 
-//--- What is kept of a run
+//--- The files of a run
 
-/// The folder of what `dump` looks into, in that of the run.
+/// The folder of the files that `dump` reads, in that of the run.
 const FOLDER: &str = "dump";
 const MEMORY: &str = "memory";
 const MANIFEST: &str = "system.toml";
@@ -152,10 +152,10 @@ const TURNS: &str = "turns";
 const BOARD: &str = "board";
 /// Which programs ran that have a table of `defmt`.
 const TABLES: &str = "tables";
-/// What the profiler saw of a run that it watched.
+/// The profiler's file of a run that it watched.
 const WATCHED: &str = "watched";
 
-/// Arguments with which QEMU tells whose turn it is.
+/// Arguments with which QEMU reports the turns of CPUs.
 pub fn watching(workspace: &Workspace, image: &Image) -> Result<[String; 2]> {
     let plugin = workspace.builder().plugin(PROFILER, PROFILER_LIBRARY)?;
     let rings = Rings::of(&image.programs.kernel)?.counts();
@@ -163,7 +163,7 @@ pub fn watching(workspace: &Workspace, image: &Image) -> Result<[String; 2]> {
     Ok(["-plugin".to_owned(), format!("{},out={},rings={rings}", plugin.display(), out.display())])
 }
 
-/// What was seen of the turns of a run that [`watching`] made QEMU tell of.
+/// The turns of a run of which [`watching`] let QEMU report.
 pub fn turns_seen(workspace: &Workspace, image: &Image, trace: &Trace) -> Result<Vec<Turn>> {
     let path = workspace.project.kept(WATCHED)?;
     let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
@@ -193,7 +193,7 @@ pub fn keep_manifest(project: &Project, manifest: &Manifest, to: &Path) -> Resul
     write(&to.with_extension(BOARD), manifest.system.board.name.as_bytes())?;
     let source = project.root.join(&manifest.file);
     for file in manifest.system.devices.iter().filter_map(|device| device.time_file.as_ref()) {
-        // What measures has none yet.
+        // A measurement has none yet.
         if let Ok(times) = std::fs::read(source.with_file_name(file)) {
             write(&to.with_file_name(file), &times)?;
         }
@@ -201,14 +201,14 @@ pub fn keep_manifest(project: &Project, manifest: &Manifest, to: &Path) -> Resul
     write(to, manifest.text.as_bytes())
 }
 
-/// What [`keep_manifest`] has kept at `path`.
+/// The manifest that [`keep_manifest`] has kept at `path`.
 pub fn kept_manifest(path: &Path) -> Result<Manifest> {
     let board = path.with_extension(BOARD);
     let name = std::fs::read_to_string(&board).with_context(|| board.display().to_string())?;
     Ok(Manifest::read_variant(path, &Variant { board: Some(name), measures: true, ..Variant::default() })?)
 }
 
-/// Writes a file, and makes its folder. Errors name what cannot be written.
+/// Writes a file, and makes its folder. Errors name the file that cannot be written.
 pub fn write(path: &Path, bytes: &[u8]) -> Result<()> {
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;

@@ -16,7 +16,7 @@ use crate::table::Table;
 use crate::words::microseconds;
 use crate::workspace::Workspace;
 
-/// What was measured of launches of a kernel that are of one class: of the launch that ran for the largest part of what it said.
+/// The measurements of launches of a kernel that are of one class: of the launch that ran for the largest part of what it said.
 pub struct KernelRan {
     /// The device.
     pub device: String,
@@ -54,7 +54,7 @@ impl KernelRan {
     }
 }
 
-/// What was measured of all kernels that were launched.
+/// The measurements of all kernels that were launched.
 pub fn of(system: &Resolved, outcome: &Outcome) -> Result<Vec<KernelRan>> {
     let mut all = Vec::new();
     for device in system.devices.iter().filter(|device| device.processor.is_none() && device.firmware.is_some()) {

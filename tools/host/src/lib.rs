@@ -1,24 +1,24 @@
-//! Builds systems, runs them in QEMU, and reads what they left.
+//! Builds systems, runs them in QEMU, and reads their remains.
 //!
 //! Arrows between these modules go up this list only:
 //!
 //! ```text
 //! evidence   the results of a run, for judges
-//! kept       what is kept of the last run of a project
+//! kept       the files of the last run of a project
 //! on         one run on a board, at a serial port
 //! run        one run of an image: QEMU, trace, verdict, report
 //! ends       ends of runs whose systems do not end themselves
-//! isolation  whether translation tables are what the manifest says
+//! isolation  translation tables, compared with the manifest
 //! kernels    how long blocks of GPU kernels took
 //! report     trace -> fault reports and the table of tasks
-//! answers    what `--json` prints
-//! observed   what tasks declare, beside what was seen
-//! judge      whether a run kept what its manifest promises
+//! answers    the output of `--json`
+//! observed   declarations of tasks beside observations
+//! judge      whether a run kept the promises of its manifest
 //! decisive   tasks whose end ends a run
 //! workspace  the workspace of a command, and the image of a system
-//! defmt      what tasks say by the crate `defmt`
+//! defmt      messages of tasks by the crate `defmt`
 //! pulse      guest memory -> time, and which threads have ended, while it runs
-//! look       guest memory -> tasks, what they wait for and hold
+//! look       guest memory -> tasks, their waits and their locks
 //! typed      memory -> values, by the names of the source
 //! decode     guest memory -> trace, addresses -> source lines, stacks -> calls
 //! screen     when a picture of a screen is made
@@ -29,7 +29,7 @@
 //! remap      names of sources in programs
 //! project    the cargo workspace that a command is about
 //! turns      how long the turns of emulated CPUs may be
-//! errata     what the compiler has to keep away from
+//! errata     instructions that the compiler must not use
 //! toolchain  finds a compiler that has the targets, and QEMU
 //! words      words of all reports: colours, spans of time
 //! echo       the host as a peer of a system
@@ -79,7 +79,7 @@ pub mod typed;
 pub mod words;
 pub mod workspace;
 
-/// One system from manifest to verdict: its workspace, its run, and what is kept of it.
+/// One system from manifest to verdict: its workspace, its run, and its files.
 pub mod system {
     pub use crate::kept::*;
     pub use crate::run::*;

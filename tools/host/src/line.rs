@@ -3,7 +3,7 @@
 //! Bytes may be lost, spoilt or added anywhere. A zero byte begins and ends what is no text; a frame has a checksum, so no byte of it is taken for text, and no
 //! text for a frame. Text after a stray zero byte is known as such at the end of its line.
 //!
-//! Not here: the port (`port`), and what follows from what came (`on`).
+//! Not here: the port (`port`), and the verdict on a run (`on`).
 
 use fusee_abi::speech::{CHECKSUM, END, SENT, START, Step};
 use fusee_views::stream::Stream;

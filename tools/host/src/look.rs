@@ -1,4 +1,4 @@
-//! What is in the memory of a system, dead or running: its tasks, what they wait for and hold, and where they are in their programs.
+//! The state of a system, dead or running, from its memory: its tasks, their waits and locks, and their places in their programs.
 //!
 //! Objects of the kernel are found by their names in its source ([`typed`](crate::typed)); names of tasks and of what they use are those
 //! of the manifest. Where a task's own memory lies is in the packed system, which is behind the kernel. Of a system that runs, two
@@ -48,13 +48,13 @@ pub struct Look<'a> {
 /// One call of a backtrace: the address of an instruction, and its functions with source lines, the innermost first.
 pub type Place = (u64, Vec<String>);
 
-/// What is known of one program's code.
+/// The symbols of one program's code.
 struct Code {
     symbols: Symbols,
     unwinder: Unwinder,
 }
 
-/// What was seen at one moment.
+/// The state at one moment.
 #[derive(Debug)]
 pub struct Seen {
     /// Tasks, in the manifest's order.
@@ -77,7 +77,7 @@ pub struct Seen {
 pub struct Cpu {
     /// The task on it.
     pub task: Option<usize>,
-    /// What it has at the moment, if that is known.
+    /// Its registers at the moment, if they are known.
     pub registers: Option<Registers>,
     /// It was in the kernel.
     pub in_kernel: bool,
@@ -86,7 +86,7 @@ pub struct Cpu {
 /// One engine or mutex.
 #[derive(Debug)]
 pub struct Engine {
-    /// What its lock is doing, as the kernel has it: `Free`, `Held`, `Draining`, and so on.
+    /// The state of its lock, as the kernel has it: `Free`, `Held`, `Draining`, and so on.
     pub state: String,
     /// The task that holds it, or did until it drained.
     pub user: Option<usize>,
@@ -113,11 +113,11 @@ pub struct Task {
     pub budget: Option<Budget>,
     /// Its job.
     pub job: Job,
-    /// What it has completed, and how.
+    /// Its counts: jobs and their ends.
     pub statistics: Statistics,
     /// Its handles.
     pub handles: Vec<Handle>,
-    /// What it holds, in words.
+    /// Its locks and tokens, in words.
     pub holds: Vec<String>,
     /// Tasks whose requests it has received and not answered.
     pub serves: Vec<usize>,
@@ -151,7 +151,7 @@ pub struct Job {
     pub deadline: u64,
 }
 
-/// What a task has done.
+/// The counts of a task.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Statistics {
     /// Jobs that are complete.
@@ -173,11 +173,11 @@ pub struct Statistics {
 pub struct Handle {
     /// Its slot.
     pub slot: usize,
-    /// What the task calls it; `None`: it came in a message.
+    /// Its name in the task; `None`: it came in a message.
     pub name: Option<String>,
     /// Kind and name of what it stands for.
     pub object: String,
-    /// What may be done with it.
+    /// Its rights.
     pub rights: Vec<&'static str>,
 }
 
@@ -454,7 +454,7 @@ impl<'a> Objects<'a> {
         let (state, fields) = thread.field("state")?.variant()?;
         let (cause, expected) = self.wait(&state, &fields, engines)?;
         let donates_to = id(&thread.field("waits.waits_for")?)?;
-        // What a thread that is ready once waited for does not count.
+        // An earlier wait of a thread that is ready does not count.
         let waits_for = cause.and_then(|_| donates_to.or(expected));
         let own = id(&thread.field("own")?)?;
         let chosen = id(&thread.field("waits.chosen")?)?;
@@ -635,7 +635,7 @@ impl<'a> Objects<'a> {
     }
 }
 
-/// What the bits of rights are called in manifests.
+/// The names of rights in manifests, by their bits.
 const RIGHTS: [(u32, &str); 16] = [
     (rights::CALL, "call"),
     (rights::SEND, "send"),

@@ -54,7 +54,7 @@ pub fn status(command: &mut Command) -> std::io::Result<ExitStatus> {
     wait(&mut command.spawn()?)
 }
 
-/// Runs a program and reads what it prints; its time is counted.
+/// Runs a program and reads its output; its time is counted.
 ///
 /// # Errors
 /// The program does not start, or its output cannot be read.
@@ -85,7 +85,7 @@ fn wants_cpu(line: &str) -> bool {
 
 /// The limit of a run that shares its host with others: a host that is busy gives a program less of its CPUs in a second.
 ///
-/// So what counts is the CPU time that the program has used. One that hangs without using any is ended after as much time of the host, and one that uses
+/// So the CPU time of the program counts. One that hangs without using any is ended after as much time of the host, and one that uses
 /// little after [`Patience::MOST`] times as much.
 #[derive(Debug)]
 pub struct Patience {

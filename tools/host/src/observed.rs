@@ -1,4 +1,4 @@
-//! What tasks declare beside the longest that was seen: budgets, `wcet`, holds of engines and tokens, calls, services.
+//! Declarations of tasks beside the longest observations: budgets, `wcet`, holds of engines and tokens, calls, services.
 //!
 //! Records are looked at one by one, as [`Observed::observe`] is told of them. CPU time is that between switches, kernel paths included. What
 //! was seen is no bound: a longer one may come. Where the records of a run were overwritten, only those that are left count.
@@ -17,7 +17,7 @@ use serde::Serialize;
 use crate::table::Table;
 use crate::words;
 
-/// What is declared.
+/// The kind of a declaration.
 #[derive(Clone, Copy, Debug, Eq, JsonSchema, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum What {
@@ -34,7 +34,7 @@ pub enum What {
     Holds,
     /// CPU time with a token, without that of holds of engines.
     Token,
-    /// All of the time with a token, without time in which the task was ready to run. Nobody declares it: the analysis says what it is at most.
+    /// All of the time with a token, without time in which the task was ready to run. No task declares it: the analysis bounds it.
     Section,
     /// Calls of an endpoint in one job.
     Calls,
@@ -65,7 +65,7 @@ impl What {
     }
 }
 
-/// One declaration beside what was seen. Nanoseconds; holds and calls of a job are counts.
+/// One declaration beside its observation. Nanoseconds; holds and calls of a job are counts.
 #[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct Declaration {
     /// The task that it is about.
@@ -74,7 +74,7 @@ pub struct Declaration {
     pub what: What,
     /// The engine, pool or endpoint, if it is about one.
     pub object: Option<String>,
-    /// What the manifest says, or what follows from that.
+    /// The value in the manifest, or one that follows from it.
     pub declared: u64,
     /// The longest, or the most, that was seen; absent if it did not happen.
     pub longest: Option<u64>,
@@ -120,7 +120,7 @@ pub struct Seen {
     pub longest_in: String,
 }
 
-/// What is known of one thread. Nanoseconds.
+/// The observations of one thread. Nanoseconds.
 #[derive(Clone, Default)]
 struct Thread {
     /// The number of its job.
@@ -151,7 +151,7 @@ struct Hold {
     run: u64,
     /// CPU time, and suspension, when the hold began to count as a whole.
     began: Option<(u64, u64)>,
-    /// When it was released, and what it took until then.
+    /// The instant of its release, and the time that it took until then.
     released: Option<(u64, u64)>,
 }
 
@@ -292,7 +292,7 @@ impl<'a> Observed<'a> {
         }
     }
 
-    /// What the CPU has done so far counts for the thread and for the reservation on it.
+    /// The time of the CPU so far counts for the thread and for the reservation on it.
     fn settle(&mut self, cpu: u8, now: u64) {
         let Some((since, thread, reservation)) = self.running.get_mut(&cpu) else { return };
         let span = now.saturating_sub(*since);

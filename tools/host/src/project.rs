@@ -18,7 +18,7 @@ pub const MANIFEST: &str = "system.toml";
 /// Where cargo is told to build, by its users.
 const TARGET_DIR: &str = "CARGO_TARGET_DIR";
 
-/// Names the folder for what is kept, in place of that in the target folder: so that commands run side by side.
+/// Names the folder of kept files, in place of that in the target folder: so that commands run side by side.
 pub const KEPT_DIR: &str = "FUSEE_KEPT";
 
 /// The repository's folder.

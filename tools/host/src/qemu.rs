@@ -33,7 +33,7 @@ pub struct Setup<'a> {
     pub qemu: &'a Path,
     /// The image.
     pub image: &'a Path,
-    /// Whether QEMU enters the image; else the arguments say what it enters.
+    /// Whether QEMU enters the image; else the arguments name another entry.
     pub enters: bool,
     /// The machine.
     pub board: &'a Board,
@@ -58,7 +58,7 @@ pub struct Setup<'a> {
     pub ends: &'a Asked<'a>,
     /// Further arguments.
     pub arguments: &'a [String],
-    /// What comes from outside.
+    /// Input from outside.
     pub stimuli: Stimuli,
     /// Something that is the serial line, in place of ourselves.
     pub line: Option<&'a File>,
@@ -74,7 +74,7 @@ impl Setup<'_> {
     }
 }
 
-/// What comes to a board from outside while it runs.
+/// The input of a board while it runs.
 #[derive(Clone, Debug, Default)]
 pub struct Stimuli {
     /// What is typed at its serial line, as fast as it takes it, once it has printed something: before, it may not listen. If a picture is made of its
@@ -100,18 +100,18 @@ impl Stimuli {
 /// 100 ms of virtual time after it was pressed last, and nobody knows how long these take.
 const PRESSES: Duration = Duration::from_millis(100);
 
-/// What QEMU ends with when the kernel has panicked.
+/// The exit code of QEMU when the kernel has panicked.
 pub const KERNEL_PANIC: i32 = 101;
 
 /// How one run ended.
 pub struct Outcome {
-    /// What the system ended with; `None`: it did not end itself.
+    /// The exit code of the system; `None`: it did not end itself.
     pub code: Option<i32>,
     /// Why it was ended, if it did not end itself.
     pub ended_by: Option<EndedBy>,
-    /// What it printed.
+    /// Its output.
     pub console: String,
-    /// What its screen showed, if a picture was wanted, and the console said when.
+    /// The picture on its screen, if one was wanted, and the console said when.
     pub screen: Option<Result<Picture>>,
     /// Whether the peer got all its bytes back, if there was one, and the console said when.
     pub echo: Option<Result<()>>,
@@ -123,7 +123,7 @@ pub struct Outcome {
     pub cpus: Vec<CpuRegisters>,
 }
 
-/// What is in one emulated CPU.
+/// The registers of one emulated CPU.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct CpuRegisters {
     /// `x0` to `x30`, then the stack pointer.
@@ -262,11 +262,11 @@ pub fn run(setup: &Setup<'_>) -> Result<Outcome> {
         None => Box::new(std::io::empty()),
     };
     let Some(stderr) = child.stderr.take() else { bail!("{} has no output", setup.qemu.display()) };
-    // What is typed may be typed; the screen shows what a picture is wanted of.
+    // Keys may be typed now; the screen shows the wanted picture.
     let (prints, heard) = channel();
     let (shows, shown) = channel();
     if let (Some(mut stdin), Some(input)) = (child.stdin.take(), setup.stimuli.input.clone()) {
-        // A system that ends before it has read all has had enough, and one that never prints has nobody who types.
+        // A system that ends before it has read all has had enough, and to one that never prints no keys are typed.
         std::thread::spawn(move || heard.recv().is_ok() && stdin.write_all(input.as_bytes()).is_ok());
     }
     let (echo, speaks) = (setup.echo, setup.speaks);
@@ -439,7 +439,7 @@ fn ended(child: &mut Child) -> std::io::Result<Option<ExitStatus>> {
     if has_ended { meter::wait(child).map(Some) } else { Ok(None) }
 }
 
-/// Waits for the end, and makes one as soon as `ended_by` says who wants it.
+/// Waits for the end, and makes one as soon as `ended_by` has a reason.
 /// `stimulate` is called again and again meanwhile.
 fn wait(
     child: &mut Child,
@@ -474,7 +474,7 @@ fn wait(
 /// How long QEMU may take to answer. It answers at once if the host lets it: this is for one that hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What the monitor ends each answer with.
+/// The end of each answer of the monitor.
 const PROMPT: &[u8] = b"(qemu) ";
 
 /// The line to QEMU's monitor, by which it is asked for the registers of its CPUs. It is the monitor for people: the one for programs has a thread
@@ -484,7 +484,7 @@ struct Monitor {
 }
 
 impl Monitor {
-    /// Stops all CPUs, and says what is in them; `None`: QEMU does not answer. It is connected to for that alone: what the emulator has to do
+    /// Stops all CPUs and returns their registers; `None`: QEMU does not answer. It is connected to for that alone: what the emulator has to do
     /// beside the guest may change the turns of its CPUs.
     fn stop(&self) -> Option<Vec<CpuRegisters>> {
         self.ask(&["stop", "info registers -a"]).map(|answer| cpu_registers(&answer))
@@ -527,7 +527,7 @@ impl Monitor {
     }
 }
 
-/// What the monitor says until it asks for the next command.
+/// The monitor's words until it asks for the next command.
 fn answer(stream: &mut UnixStream) -> Option<Vec<u8>> {
     let mut answer = Vec::new();
     let mut buffer = [0; 4096];
@@ -545,7 +545,7 @@ impl Drop for Monitor {
     }
 }
 
-/// What `info registers -a` says of each CPU.
+/// The lines of `info registers -a` about each CPU.
 fn cpu_registers(text: &str) -> Vec<CpuRegisters> {
     let mut cpus: Vec<CpuRegisters> = Vec::new();
     for word in text.split_whitespace() {
@@ -569,7 +569,7 @@ fn cpu_registers(text: &str) -> Vec<CpuRegisters> {
     cpus
 }
 
-//--- What it prints
+//--- Its output
 
 /// Whether a whole line has this text.
 fn has_line(console: &[u8], text: &str) -> bool {

@@ -1,4 +1,4 @@
-//! Names of sources in programs: an image is the same whoever builds it, and wherever.
+//! Names of sources in programs: the bytes of an image do not depend on the machine that builds it.
 //!
 //! Programs name the sources of their panics. The compiler is told to name these without the places of this machine; debug information, which is in no
 //! image, keeps the places, so debuggers find the sources.
@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 use crate::project::Project;
 
-/// Flags that keep places of this machine out of programs, which name the sources of their panics: an image is the same whoever builds it, and wherever.
+/// Flags that keep places of this machine out of programs, which name the sources of their panics: the bytes of an image do not depend on the machine that builds it.
 /// A place with a blank in its name stays, as flags are separated by blanks.
 #[must_use]
 pub fn nameless(project: &Project, fusee: &Project) -> Vec<String> {

@@ -113,7 +113,7 @@ fn beside_stack(address: u64, stack: Option<u64>) -> &'static str {
     if stack.is_some() && address < bottom && bottom - address <= 64 * 1024 { " (just below its stack)" } else { "" }
 }
 
-/// The kernel addresses in what a failed system printed, with their source lines.
+/// The kernel addresses in the output of a failed system, with their source lines.
 pub fn kernel_addresses(console: &str, kernel: &Path) -> Vec<String> {
     let words = console.split(|c: char| !c.is_ascii_alphanumeric());
     let addresses: Vec<u64> = words
@@ -212,7 +212,7 @@ pub fn task_table(trace: &Trace, system: &Resolved, watch: &Watch<'_>) -> String
 /// Who has engines while nobody holds their locks: all such clients together, from the opening of a gate until the engine is idle behind the shut one.
 const WITHOUT_LOCK: &str = "(no lock)";
 
-/// What a cell says that has nothing to say.
+/// The text of an empty cell.
 const NOTHING: &str = "-";
 
 /// Each task with jobs, in milliseconds; its response times from zero to the deadline, or to the longest. Of

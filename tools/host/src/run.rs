@@ -39,15 +39,15 @@ pub struct RunOptions<'a> {
     pub is_patient: bool,
     /// Longest turn of a CPU, virtual microseconds.
     pub quantum: u32,
-    /// Whether QEMU enters the image; else the arguments say what it enters.
+    /// Whether QEMU enters the image; else the arguments name another entry.
     pub enters: bool,
     /// Further arguments for QEMU.
     pub arguments: Vec<String>,
     /// Virtual nanoseconds after which the run is ended.
     pub until: Option<u64>,
-    /// Who looks at it meanwhile: called again and again with what reads the trace so far.
+    /// The observer meanwhile: called again and again with a reader of the trace so far.
     pub watch: Option<&'a Watcher<'a>>,
-    /// What comes from outside.
+    /// Input from outside.
     pub stimuli: Stimuli,
     /// Whether more may come from outside, by the arguments for QEMU.
     pub is_visited: bool,
@@ -98,16 +98,16 @@ pub struct Run {
     pub late: u32,
     /// The turns of its CPUs.
     pub turns: Turns,
-    /// What happened.
+    /// The trace of the run.
     pub trace: Result<Trace>,
-    /// What the kernel has counted, where the trace does not say all; or why that is not known.
+    /// The kernel's counts, where the trace is not complete; or the reason why they are unknown.
     pub counts: Option<Result<Counts>>,
     /// When CPUs were not executed, as far as that was watched.
     pub away: Vec<Turn>,
 }
 
 impl Run {
-    /// What is seen in `trace`, with what the kernel has counted.
+    /// The observations in `trace`, with the kernel's counts.
     #[must_use]
     pub fn watch<'a>(&self, trace: &Trace, system: &'a Resolved) -> Watch<'a> {
         let mut watch = Watch::of(trace, system);
@@ -117,7 +117,7 @@ impl Run {
         watch
     }
 
-    /// `trace` with ledgers, whoever counted them.
+    /// `trace` with ledgers, from records or from counts.
     #[must_use]
     pub fn counted(&self, trace: &Trace, system: &Resolved) -> Trace {
         match &self.counts {
@@ -127,7 +127,7 @@ impl Run {
         }
     }
 
-    /// What a run says of completions that came too late; nothing if none did. There are some only if it was emulated in parallel.
+    /// The note about completions that came too late; nothing if none did. There are some only if it was emulated in parallel.
     pub fn late_words(&self) -> Option<String> {
         let were = if self.late == 1 { "completion was" } else { "completions were" };
         (self.late > 0).then(|| format!("{} {were} late, because the host was", self.late))
@@ -259,7 +259,7 @@ pub fn device_arguments(image: &Image) -> Result<Vec<String>> {
     Ok(arguments)
 }
 
-/// What is to be known of a system before it runs: which tasks could do more than their handles say.
+/// Notes on a system before it runs: tasks that could do more than their handles say.
 pub fn say_what_is_reached(system: &Resolved) {
     let mut by_task: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for (task, device) in system.reaching_all_memory() {

@@ -8,10 +8,10 @@ use fusee_manifest::{Board, Resolved};
 use crate::picture::Picture;
 use crate::qemu::Stimuli;
 
-/// What a system says on its console when its screen shows what it should.
+/// The console's line by which a system says that its screen shows the expected picture.
 pub const STANDS: &str = "the picture stands";
 
-/// What comes from outside to a system that has a screen, or none: a picture is wanted of it when the console shows `when`, and then Enter is typed.
+/// The input of a system that has a screen, or none: a picture is wanted of it when the console shows `when`, and then Enter is typed.
 ///
 /// # Errors
 /// A picture is to be kept of a system without a screen.

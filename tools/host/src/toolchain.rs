@@ -6,7 +6,7 @@
 //! 2. `rustup`: `rustup target add` gives it to us.
 //! 3. `debian`: Debian's compiler, its library source, and a sysroot of our own that is built once.
 //!
-//! What was tried by hand is in `docs/toolchain.md`.
+//! Trials by hand are in `docs/toolchain.md`.
 
 use std::ffi::OsString;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -51,7 +51,7 @@ pub struct Toolchain {
 }
 
 impl Toolchain {
-    /// Finds one, installing what is missing if that is wanted and possible.
+    /// Finds one, and installs missing parts if that is wanted and possible.
     pub fn find(root: &Path, install: bool) -> Result<Toolchain> {
         let forced = std::env::var("FUSEE_TOOLCHAIN").ok();
         let install = install && forced.is_none();
@@ -65,7 +65,7 @@ impl Toolchain {
             Some("active") => {
                 return active().context("the active toolchain lacks the targets; try `rustup target add`");
             }
-            // What is named is used as it is.
+            // A program that is named is used as it is.
             Some("rustup") => {
                 let add = format!("the toolchain lacks the targets; run `rustup target add {}`", TARGETS.join(" "));
                 return rustup(false).context(add);
@@ -190,7 +190,7 @@ fn debian(root: &Path, install: bool) -> Result<Toolchain> {
     Ok(Toolchain {
         name: "debian",
         cargo: DEBIAN_CARGO.into(),
-        // Not where another compiler, which runs us, keeps what it built.
+        // Not the folder of another compiler, which runs us.
         environment: [debian_environment(), vec![("CARGO_TARGET_DIR".into(), root.join("target/debian").into())]]
             .concat(),
         sysroot: Some(sysroot),
@@ -199,7 +199,7 @@ fn debian(root: &Path, install: bool) -> Result<Toolchain> {
     })
 }
 
-/// What keeps Debian's toolchain from being used.
+/// The reason why Debian's toolchain cannot be used.
 fn missing_of_debian() -> Option<String> {
     let Some(version) = output(Command::new(DEBIAN_RUSTC).arg("--version").env_remove("RUSTUP_TOOLCHAIN")) else {
         return Some("Debian's rustc-web is not installed".into());
@@ -395,7 +395,7 @@ pub fn qemu_for(board: &Board, qemu: PathBuf, install: bool) -> PathBuf {
     newer(install).filter(|newer| too_old(newer, board).is_none()).unwrap_or(qemu)
 }
 
-/// Unpacks what [`turning`] may look for, if it may be done.
+/// Unpacks the packages that [`turning`] may look for, if installing is allowed.
 pub fn prepare_turning(board: &Board, qemu: &Path, install: bool) {
     let mut since = board.profiles.values().filter_map(|profile| Some(profile.fair.as_ref()?.since));
     if std::env::var_os("FUSEE_QEMU").is_none() && since.any(|since| !is_since(qemu, since)) {
@@ -467,7 +467,7 @@ fn backports(folder: &Path) -> Result<Vec<String>> {
         ("Dir::State::lists", lists.display().to_string()),
         ("Dir::Cache::pkgcache", String::new()),
         ("Dir::Cache::srcpkgcache", String::new()),
-        // The folder is nobody else's.
+        // No other process uses the folder.
         ("APT::Sandbox::User", "root".into()),
         ("APT::Default-Release", format!("{codename}-backports")),
     ] {
@@ -519,7 +519,7 @@ fn has_core(folder: &Path) -> bool {
     })
 }
 
-/// What a command prints, if it succeeds.
+/// The output of a command that succeeds.
 fn output(command: &mut Command) -> Option<String> {
     let output = command.output().ok()?;
     output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())

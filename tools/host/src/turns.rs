@@ -67,7 +67,7 @@ impl Turns {
         Turns { quantum: asked.unwrap_or(chosen), cpus, tightest }
     }
 
-    /// What the turns of all others take, microseconds.
+    /// The time of the turns of all others, microseconds.
     pub fn others(&self) -> u64 {
         u64::from(self.cpus - 1) * u64::from(self.quantum)
     }

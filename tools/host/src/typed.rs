@@ -38,7 +38,7 @@ pub struct Static {
     kind: Type,
 }
 
-/// What a type looks like in memory.
+/// The layout of a type in memory.
 #[derive(Debug)]
 struct Layout {
     bytes: usize,
@@ -56,7 +56,7 @@ enum Shape {
         count: usize,
     },
     Fields(Vec<Field>),
-    /// An enumeration with fields: where its discriminant lies, and its variants. One without a value is what all other values mean.
+    /// An enumeration with fields: where its discriminant lies, and its variants. One without a value stands for all other values.
     Variants {
         discriminant: Option<Field>,
         variants: Vec<(Option<u64>, Field)>,
@@ -330,7 +330,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// What a value is that is one number in all, however often it is wrapped.
+    /// The number of a value that is one number in all, however often it is wrapped.
     pub fn number(&self) -> Result<u64> {
         match &self.types.layout(self.kind)?.shape {
             Shape::Scalar | Shape::Names(_) => self.scalar(),
@@ -376,7 +376,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// What is in an `Option`.
+    /// The value inside an `Option`.
     pub fn option(&self) -> Result<Option<Value<'a>>> {
         let (name, fields) = self.variant()?;
         match name.as_str() {

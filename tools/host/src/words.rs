@@ -8,22 +8,22 @@ use anyhow::Result;
 use fusee_abi::image::release;
 use fusee_manifest::Resolved;
 
-/// Red, if somebody looks.
+/// Red on a terminal.
 pub fn red(text: &str) -> String {
     colour(text, 31)
 }
 
-/// Yellow, if somebody looks.
+/// Yellow on a terminal.
 pub fn yellow(text: &str) -> String {
     colour(text, 33)
 }
 
-/// Green, if somebody looks.
+/// Green on a terminal.
 pub fn green(text: &str) -> String {
     colour(text, 32)
 }
 
-/// Red, if what is printed to the standard output is looked at, too.
+/// Red, if the standard output is a terminal, too.
 pub fn red_in_a_table(text: &str) -> String {
     if std::io::stdout().is_terminal() { red(text) } else { text.to_owned() }
 }
@@ -38,7 +38,7 @@ fn colour(text: &str, code: u8) -> String {
 /// Why the standard output took no more, unless its reader had had enough.
 static LOST: OnceLock<std::io::Error> = OnceLock::new();
 
-/// Prints what a command is asked for. A reader that is gone (`| head`) has had enough; all other errors are kept, and make the command fail.
+/// Prints the output of a command. A reader that is gone (`| head`) has had enough; all other errors are kept, and make the command fail.
 pub fn print(text: &str) {
     print_bytes(text.as_bytes());
 }

@@ -37,7 +37,7 @@ pub struct Workspace {
     pub board: Option<String>,
 }
 
-/// A bootable image, and what it was made of.
+/// A bootable image, and its parts.
 pub struct Image {
     /// Whether engine locks are off.
     pub unmanaged: bool,
@@ -52,7 +52,7 @@ pub struct Image {
 }
 
 impl Image {
-    /// Where what its task sends of the trace goes, if it has such a task.
+    /// The file for the trace that its task sends, if it has such a task.
     pub fn stream(&self) -> Option<PathBuf> {
         self.manifest.system.shows_trace().then(|| self.path.with_extension("stream"))
     }
@@ -153,7 +153,7 @@ impl Workspace {
             .with_context(|| format!("no board is called `{name}`; there are {}", Board::NAMES.join(", ")))
     }
 
-    /// What building needs.
+    /// The inputs of a build.
     pub fn builder(&self) -> Builder<'_> {
         Builder {
             fusee: &self.fusee,

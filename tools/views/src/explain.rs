@@ -1,11 +1,11 @@
 //! Where the time of a job went: each nanosecond from its release to its completion belongs to exactly one part.
 //!
-//! A part is a path, such as *waited for server `gpu`* → *that was ready, and `hog` had the CPU*. Its first step is what the task did, each
-//! further one what the holder did for which the one before waited, to the end of the chain.
+//! A part is a path, such as *waited for server `gpu`* → *that was ready, and `hog` had the CPU*. Its first step is the act of the task, each
+//! further one the act of the holder for which the one before waited, to the end of the chain.
 //!
-//! | Step | What the records say |
+//! | Step | Meaning by the records |
 //! |---|---|
-//! | [`Step::Before`] | the job was released, and an earlier job of the same task was not complete; what follows is what that one did |
+//! | [`Step::Before`] | the job was released, and an earlier job of this task was not complete; further steps are those of that one |
 //! | [`Step::Unseen`] | the job was released, and the kernel had not handled that yet |
 //! | [`Step::Ran`] | the thread ran, and on whose reservation |
 //! | [`Step::Kernel`], [`Step::Lock`] | its CPU was in the kernel meanwhile; it waited there for the kernel's lock |
@@ -22,9 +22,9 @@
 //!
 //! The parts of a job add up to its response time, or to its age if it is not complete at the end of the trace.
 //!
-//! # What cannot be known
+//! # Limits
 //!
-//! Unless the trace keeps traps (`Level::Full`), what the kernel does between a switch and the next is part of what runs, as it is charged; waiting for
+//! Unless the trace keeps traps (`Level::Full`), the kernel's work between a switch and the next is part of the running job, as it is charged; waiting for
 //! the kernel's lock is, too. So are turns of other emulated CPUs unless they are given. Engines that are not managed leave no records. Records that were overwritten are missing: jobs that were released before the first record are left out. In whose queue a request for one of
 //! several tokens stands: the token that it is granted in the end is taken for the one it waited for. Who else must end, or ask, before a job's turn
 //! to ask for a shared token comes, unless it donates.
@@ -43,7 +43,7 @@ mod words;
 /// Longest chain of those who wait for each other that is followed.
 const CHAIN: usize = 10;
 
-/// What a thread waited for. Numbers are indices of the manifest.
+/// The object that a thread waited for. Numbers are indices of the manifest.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub enum Wait {
     /// The answer of the server of this endpoint.
@@ -87,7 +87,7 @@ pub enum Step {
     Exhausted,
     /// It waited.
     Waited(Wait),
-    /// The task that the step before waited for does what follows.
+    /// The task that the step before waited for does the next step.
     Holder(usize),
     /// It had these engines, and an operation of its was at work.
     Operates(Vec<usize>),
@@ -102,11 +102,11 @@ pub enum Step {
         /// Whether that was granted.
         has_token: bool,
     },
-    /// The engine that the step before waited for was still at work for somebody who had released it.
+    /// The engine that the step before waited for was still at work for a task that had released it.
     Drains,
 }
 
-/// What a path of the kernel is for.
+/// The purpose of a path of the kernel.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub enum Path {
     /// A call, or a fault, of the thread itself.
@@ -145,7 +145,7 @@ pub struct Turn {
 /// A part of the time of a job.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Part {
-    /// What happened.
+    /// The steps of the path.
     pub path: Vec<Step>,
     /// For how long, nanoseconds.
     pub time: u64,
@@ -166,7 +166,7 @@ pub struct Explanation {
     pub completed: Option<u64>,
     /// The end of the trace.
     pub end: u64,
-    /// What the job before it was charged, and how much of that were turns of other emulated CPUs: a budget pays for its overshoot, too.
+    /// The charge of the job before it, and the part of that for turns of other emulated CPUs: a budget pays for its overshoot, too.
     before: (u64, u64),
     /// All of it, the longest first.
     pub parts: Vec<Part>,
@@ -198,7 +198,7 @@ pub fn explain(trace: &Trace, system: &Resolved, turns: &[Turn]) -> Vec<Explanat
     reader.finish()
 }
 
-/// What a CPU does while a thread runs on it that is not the thread's own.
+/// Work of a CPU that is not of the thread that runs on it.
 struct Pause {
     from: u64,
     until: u64,
@@ -246,7 +246,7 @@ fn apart(pauses: Vec<Pause>) -> Vec<Pause> {
 }
 
 impl Wait {
-    /// For what a thread waits that is suspended in this call: `value` and `object` of [`Event::Block`].
+    /// The object for which a thread that is suspended in this call waits: `value` and `object` of [`Event::Block`].
     #[must_use]
     pub fn of(call: u32, object: u32) -> Wait {
         let index = (object as usize).checked_sub(1);
@@ -262,7 +262,7 @@ impl Wait {
     }
 }
 
-/// What a thread does.
+/// The state of a thread.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Doing {
     Ready,
@@ -282,34 +282,34 @@ struct Reader<'a> {
     system: &'a Resolved,
     now: u64,
     doing: Vec<Doing>,
-    /// What CPUs do that is not their threads' own, and how much of that is over.
+    /// Work of CPUs that is not their threads' own, and the part of it that is over.
     pauses: BTreeMap<u8, Vec<Pause>>,
     over: BTreeMap<u8, usize>,
-    /// What runs on each CPU.
+    /// The thread that runs on each CPU.
     running: BTreeMap<u8, usize>,
     /// Reservations whose budget is exhausted.
     exhausted: BTreeSet<usize>,
-    /// Who holds each engine; and who held those that are at work yet.
+    /// The holder of each engine; and the last holder of those that are still at work.
     holders: BTreeMap<usize, usize>,
     draining: BTreeMap<usize, usize>,
-    /// Who has each token of each pool, and who has asked for one and has none.
+    /// The holder of each token of each pool, and the tasks that have asked for one and have none.
     tokens_held: BTreeMap<(usize, u32), usize>,
     asked: BTreeSet<(usize, usize)>,
-    /// What later records say of tokens.
+    /// Facts about tokens from later records.
     tokens: Tokens,
     /// The server that has the request of a task.
     servers: BTreeMap<usize, usize>,
     open: BTreeMap<usize, Open>,
-    /// By task what its jobs did, one after the other: for those that queue behind them.
+    /// By task the acts of its jobs, one after the other: for those that queue behind them.
     lines: Vec<Vec<Piece>>,
     /// By task when its last job was complete; zero: none was.
     ended: Vec<u64>,
-    /// By task what that was charged, and for turns.
+    /// By task the charge for them, and for turns.
     charged: Vec<(u64, u64)>,
     done: Vec<Explanation>,
 }
 
-/// What a job did for a while.
+/// An act of a job, for a while.
 struct Piece {
     from: u64,
     until: u64,
@@ -391,11 +391,11 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// What `task` does now, and those for whom it waits; and the CPU on which the last of these runs.
+    /// The act of `task` now, and the tasks for which it waits; and the CPU on which the last of these runs.
     fn path(&self, task: usize) -> (Vec<Step>, Option<u8>) {
         let mut path = Vec::new();
         let mut task = task;
-        // Whether somebody in the chain so far has a budget to run on.
+        // Whether a task in the chain so far has a budget to run on.
         let mut has_budget = false;
         for _ in 0..CHAIN {
             let mut lenders = std::iter::once(task).chain(self.tokens.donors(task, self.now));
@@ -408,7 +408,7 @@ impl<'a> Reader<'a> {
             let (more, next) = self.beyond(task, &step);
             path.extend(more);
             let Some(next) = next.filter(|next| *next != task) else { break };
-            // Nobody who waits for a token of a shared pool lends.
+            // No task that waits for a token of a shared pool lends.
             has_budget &= !matches!(step, Step::Waited(Wait::Token(pool)) if is_shared(self.system, pool));
             path.push(Step::Holder(next));
             task = next;
@@ -452,7 +452,7 @@ impl<'a> Reader<'a> {
         Step::Gave { to, pool, has_token: self.holders_of(pool).any(|(_, holder)| holder == to) }
     }
 
-    /// What belongs to `step` of `task`, and the task that it waits for.
+    /// The details of `step` of `task`, and the task that it waits for.
     fn beyond(&self, task: usize, step: &Step) -> (Option<Step>, Option<usize>) {
         match step {
             Step::Gave { to, .. } => (None, Some(*to)),
@@ -589,7 +589,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Nothing runs on `cpu` from here on: what did is ready, unless it has said that it waits.
+    /// Nothing runs on `cpu` from here on: the thread that ran is ready, unless it has said that it waits.
     fn stop(&mut self, cpu: u8) {
         if let Some(task) = self.running.remove(&cpu)
             && matches!(self.doing[task], Doing::Runs { cpu: on, .. } if on == cpu)
@@ -619,7 +619,7 @@ impl<'a> Reader<'a> {
         self.system.tasks[task].reservation.map_or(0, |own| self.system.reservations[own].deadline)
     }
 
-    /// The job ends, and its deadline is known: so is its release, and what lies between that and its record.
+    /// The job ends, and its deadline is known: so is its release, and the time between that and its record.
     fn close(&mut self, task: usize, open: Open, deadline: u64, completed: Option<u64>) {
         let release = deadline.saturating_sub(self.relative_deadline(task)).min(open.released);
         let mut parts = open.parts;
@@ -656,7 +656,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// For how long a job, and whom it waited for, ran; and how much of that were turns of other emulated CPUs.
+/// The time for which a job, and the tasks that it waited for, ran; and the part of that for turns of other emulated CPUs.
 fn charged(parts: &[Part]) -> (u64, u64) {
     let sum = |is_meant: &dyn Fn(&Step) -> bool| -> u64 {
         parts.iter().filter(|part| part.path.iter().any(is_meant)).map(|part| part.time).sum()

@@ -1,9 +1,9 @@
-//! What a trace shows.
+//! Views of a trace.
 //!
 //! A trace is a list of records; each view of it is made here, on the host, from the same records, whether they come from QEMU or from the
 //! simulator.
 //!
-//! - [`schedule`]: what happened, in intervals.
+//! - [`schedule`]: the trace in intervals.
 //! - [`picture`]: these as SVG (`tools/raster` makes PNG of it).
 //! - [`page`]: these as a page to look around in.
 //! - [`explain`]: where the time of a job went.

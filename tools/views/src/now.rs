@@ -217,7 +217,7 @@ impl Now {
         }
     }
 
-    /// An endpoint of this task, if nobody waits for an answer of its.
+    /// An endpoint of this task, if no task waits for an answer of its.
     fn idle_endpoint(&self, task: usize, system: &Resolved) -> Option<usize> {
         let is_own = |index: usize| system.endpoints.get(index).is_some_and(|(_, one)| one.server as usize == task);
         let waits = |other: &TaskNow| matches!(other.doing, Doing::Waits(Wait::Server(endpoint)) if is_own(endpoint));

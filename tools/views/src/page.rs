@@ -2,9 +2,9 @@
 //!
 //! | Part | Where |
 //! |---|---|
-//! | what is on the page | `page.html` |
-//! | what it does | `page.js` |
-//! | what it shows | JSON within it: names, and for each list of the [`Schedule`] its numbers, one after the other |
+//! | its elements | `page.html` |
+//! | its program | `page.js` |
+//! | its data | JSON within it: names, and for each list of the [`Schedule`] its numbers, one after the other |
 //!
 //! The page says in its element `status` how many slices it has read. `schedule.html#camera#7` begins with that job.
 //!
@@ -30,7 +30,7 @@ impl Schedule {
             [("title", escaped(title)), ("data", self.data(system)), ("script", include_str!("page.js").to_owned())];
         let mut page = String::new();
         let mut rest = include_str!("page.html");
-        // What is put in is not looked through again.
+        // A part that is put in is not looked through again.
         while let Some((before, (name, after))) =
             rest.split_once("{{").and_then(|(before, rest)| Some((before, rest.split_once("}}")?)))
         {
@@ -48,7 +48,7 @@ impl Schedule {
         self.runs.len() + self.jobs.len() + self.waits.len() + self.tokens.len() + spans
     }
 
-    /// What the page shows, as `page.js` reads it.
+    /// The data of the page, as `page.js` reads them.
     fn data(&self, system: &Resolved) -> String {
         let mut tokens: Vec<(usize, u32)> = Vec::new();
         let mut token_names = Vec::new();

@@ -1,11 +1,11 @@
-//! A trace as a picture: who ran where and when, as SVG.
+//! A trace as a picture: the CPU and the time of each run, as SVG.
 //!
 //! First a row per CPU, where each bar is a piece of a job; then a row per engine and per token of a pool, where each bar is a grant;
 //! then a row per task that has something to show: releases point up, deadlines down, completions are dots, late ones below the
 //! line. A task has one colour everywhere. A task that runs at another's expense is underlined with the payer's colour, and one
 //! that runs with a key that is not its own is shaded.
 //!
-//! [`Schedule`] is what happened, in intervals; [`Schedule::picture`] draws a part of it. The same trace gives
+//! [`Schedule`] is the trace in intervals; [`Schedule::picture`] draws a part of it. The same trace gives
 //! the same text: coordinates are tenths of a pixel, in integers.
 //!
 //! # Invariant
@@ -93,14 +93,14 @@ pub(crate) fn escaped(text: &str) -> String {
     out
 }
 
-/// What is drawn of a schedule, and how.
+/// The part of a schedule to be drawn, and its size.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Drawing<'a> {
-    /// What stands above it.
+    /// The title above it.
     pub title: &'a str,
     /// The part of time.
     pub window: Range<u64>,
-    /// Width in pixels, at least [`LEAST_WIDTH`]. Type has the same size whatever it is.
+    /// Width in pixels, at least [`LEAST_WIDTH`]. The size of type does not depend on it.
     pub width: u64,
 }
 
@@ -112,7 +112,7 @@ struct Canvas<'a> {
 }
 
 impl Schedule {
-    /// Draws what happened in a window of time.
+    /// Draws a window of time.
     #[must_use]
     pub fn picture(&self, system: &Resolved, drawing: &Drawing<'_>) -> String {
         let window = drawing.window.start..drawing.window.end.max(drawing.window.start + 1);
@@ -238,7 +238,7 @@ impl Schedule {
     }
 }
 
-/// How a wait is drawn: what has nothing to do with others is not.
+/// The class of a wait in the drawing; `None` for waits without others, which are not drawn.
 fn waiting(wait: Wait) -> Option<&'static str> {
     match wait {
         Wait::Engine(_) | Wait::Token(_) | Wait::Turn(_) => Some("lock"),
@@ -416,7 +416,7 @@ impl Canvas<'_> {
         let _ = writeln!(self.text, "<path class=\"{class}\" d=\"M{at} {from}V{to}{back}\"/>");
     }
 
-    /// What the marks of this picture mean, from `y` on, and in how many rows.
+    /// The meaning of the marks of this picture, from `y` on, and the number of rows.
     fn legend(&self, y: u64, schedule: &Schedule) -> (String, u64) {
         let shows = |from: u64, until: u64| from < self.window.end && until > self.window.start;
         let runs = || schedule.runs.iter().filter(|run| shows(run.from, run.until));

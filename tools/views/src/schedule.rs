@@ -1,4 +1,4 @@
-//! What happened, in intervals: runs, jobs, waits, holds of engines and tokens, exhausted budgets.
+//! A trace in intervals: runs, jobs, waits, holds of engines and tokens, exhausted budgets.
 //!
 //! Records of tasks, engines and pools that the system does not have are passed over.
 //!
@@ -76,7 +76,7 @@ pub struct Suspension {
     pub task: usize,
     /// Its job; zero before the first.
     pub job: u32,
-    /// For what it waits.
+    /// The object that it waits for.
     pub wait: Wait,
     /// From when.
     pub from: u64,
@@ -91,7 +91,7 @@ pub struct Token {
     pub pool: usize,
     /// Which of its tokens.
     pub token: u32,
-    /// Who has it.
+    /// Its holder.
     pub task: usize,
     /// From when.
     pub from: u64,
@@ -99,7 +99,7 @@ pub struct Token {
     pub until: u64,
 }
 
-/// What happened, in intervals.
+/// A trace in intervals.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Schedule {
     /// Tasks on CPUs.
@@ -125,7 +125,7 @@ pub struct Schedule {
 //--- From records to intervals
 
 impl Schedule {
-    /// What `trace` says; what is still going on at its end ends there.
+    /// The intervals of `trace`; those that are open at its end end there.
     #[must_use]
     pub fn of(trace: &Trace, system: &Resolved) -> Schedule {
         let end = trace.records.iter().map(|record| record.time).max().unwrap_or(0);
@@ -153,14 +153,14 @@ impl Schedule {
 struct Reader<'a> {
     system: &'a Resolved,
     out: Schedule,
-    /// For each CPU what runs.
+    /// For each CPU the thread that runs.
     running: BTreeMap<u8, Run>,
-    /// For each engine who holds it, or held it.
+    /// For each engine its holder, or its last one.
     held: BTreeMap<usize, Span>,
     drained: BTreeMap<usize, Span>,
-    /// For each pool and token who has it.
+    /// For each pool and token its holder.
     tokens: BTreeMap<(usize, u32), Token>,
-    /// For each task since when, and for what, it waits.
+    /// For each task the beginning and the object of its wait.
     waiting: BTreeMap<usize, Suspension>,
     /// For each task since when it is dry.
     dry: BTreeMap<usize, u64>,

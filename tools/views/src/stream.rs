@@ -20,7 +20,7 @@ pub struct Stream {
     ends: Vec<(u64, u64)>,
     /// Frames that were read.
     pub frames: usize,
-    /// Frames that were spoilt, and how the last of them was. What comes before the first good frame, and an end that is cut, does not count.
+    /// Frames that were spoilt, and how the last of them was. Bytes before the first good frame, and an end that is cut, do not count.
     pub spoilt: usize,
     /// How the last of them was.
     pub why: Option<FrameError>,
@@ -48,7 +48,7 @@ impl fmt::Display for NoStream {
 impl std::error::Error for NoStream {}
 
 impl Stream {
-    /// Reads all of what has come.
+    /// Reads all bytes that have come.
     ///
     /// # Errors
     /// [`NoStream`] if there is no frame in it.
@@ -58,7 +58,7 @@ impl Stream {
         if stream.frames == 0 { Err(NoStream { why: stream.why }) } else { Ok(stream) }
     }
 
-    /// Takes what comes next.
+    /// Takes the next bytes.
     pub fn add(&mut self, bytes: &[u8]) {
         for part in bytes.split_inclusive(|byte| *byte == 0) {
             self.rest.extend_from_slice(part);
@@ -116,11 +116,11 @@ impl Stream {
         &self.records
     }
 
-    /// Takes what came since the last time, up to where nothing can come in between any more; of all CPUs in the order in which it was written. What is
+    /// Takes the records since the last time, up to where nothing can come in between any more; of all CPUs in the order in which it was written. What is
     /// missing is left out.
     pub fn take(&mut self) -> Trace {
         let ends = self.ends.iter().zip(&self.written).map(|((count, number), written)| {
-            // All that this CPU has written is here; what it writes next comes after all that is here of others.
+            // All that this CPU has written is here; its next records come after all that is here of others.
             if count >= written { u64::MAX } else { *number }
         });
         let end = ends.min().unwrap_or(0);
@@ -195,7 +195,7 @@ mod tests {
                 again.add(piece);
                 taken.extend(again.take().records);
             }
-            // In order, whenever it is taken; what one CPU may still add to is left.
+            // In order, whenever it is taken; a part that a CPU may still add to is left.
             prop_assert!(taken.is_sorted_by_key(|record| record.number));
             prop_assert!(taken.iter().all(|record| trace.records.contains(record)));
             if lost.iter().all(|lost| !lost) {
@@ -211,7 +211,7 @@ mod tests {
             bytes[at] = if bytes[at] == to { to.wrapping_add(1).max(1) } else { to };
             let stream = Stream::read(&bytes).unwrap();
             let trace = stream.trace();
-            // One frame; two, if what was between them is gone; the last, if it has no end any more.
+            // One frame; two, if the mark between them is gone; the last, if it has no end any more.
             prop_assert!((0..=6).contains(&stream.missing()) && stream.missing() > 0);
             prop_assert_eq!(trace.records.len() as u64, 60 - trace.lost);
         }

@@ -1,11 +1,11 @@
-//! What a trace says of tokens only in hindsight: with which token a wait ended, and which job gave its budget to another that has a
+//! Facts about tokens that a trace has only in hindsight: with which token a wait ended, and which job gave its budget to another that has a
 //! request for a shared pool.
 //!
-//! A job that donates by the CK-OMLP is suspended by the kernel, not by a call, and no record says so. What proves a donation is a record by
+//! A job that donates by the CK-OMLP is suspended by the kernel, not by a call, and no record says so. The proof of a donation is a record by
 //! which a task with such a request runs on the reservation of a job that neither runs nor waits for anything else. It has begun when something first
 //! ran on that, or when a CPU first was idle that the job might have had: the donee may be suspended at first.
 //!
-//! Not here: who has which token at the moment, and the words (`explain`).
+//! Not here: the present holder of each token, and the words (`explain`).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -33,7 +33,7 @@ pub(crate) struct Donation {
     is_guess: bool,
 }
 
-/// What a trace says of tokens; lists are by task and in the order of time.
+/// Facts about tokens; lists are by task and in the order of time.
 #[derive(Debug)]
 pub(crate) struct Tokens {
     /// When a task was granted which token of which pool.
@@ -110,7 +110,7 @@ impl Task {
 struct Reader<'a> {
     system: &'a Resolved,
     now: u64,
-    /// What runs on each CPU.
+    /// The thread that runs on each CPU.
     running: BTreeMap<u8, usize>,
     tasks: Vec<Task>,
 }

@@ -1,8 +1,8 @@
-//! When which emulated CPU was executed: from what the profiler saw and the trace of the same run.
+//! The times at which each emulated CPU was executed: from the profiler's lines and the trace of one run.
 //!
 //! The profiler counts instructions of all CPUs; the kernel's clock counts them, too, while any CPU has something to do, and jumps while none has.
 //! Records have both: the profiler says how many instructions had been executed when their times were read. Between two
-//! records the clock goes with the count, unless it jumped; then what is close to the later record comes after the jump.
+//! records the clock goes with the count, unless it jumped; then lines that are close to the later record come after the jump.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -43,7 +43,7 @@ impl fmt::Display for TurnsError {
 
 impl std::error::Error for TurnsError {}
 
-/// What the profiler saw: its lines.
+/// The lines of the profiler.
 struct Seen {
     /// Which core is executed, after how many instructions.
     slices: Vec<(u32, u64)>,
@@ -113,7 +113,7 @@ impl Clock {
         }
         points.sort_unstable();
         points.dedup();
-        // The clock is never behind the count by more than what was counted too much.
+        // The clock is never behind the count by more than the excess of the count.
         match points.array_windows().find(|[from, to]| to.1 + SLIP < from.1 + (to.0 - from.0)) {
             Some([_, late]) => Err(TurnsError::Clock(late.1)),
             None => Ok(Clock(points)),
@@ -144,7 +144,7 @@ pub fn write(turns: &[Turn]) -> String {
     turns.iter().map(|turn| format!("{} {} {}\n", turn.cpu, turn.from, turn.until)).collect()
 }
 
-/// What [`write()`] wrote.
+/// The turns that [`write()`] wrote.
 ///
 /// # Errors
 /// A line that it did not write.

@@ -43,10 +43,10 @@ impl Explanation {
         format!("{name}#{} {verdict}: {}", self.job, self.cause(system))
     }
 
-    /// The longest of what was not its own execution, in words: what begins alike is counted together, and the longest of that is named.
+    /// The longest part that was not its own execution, in words: parts that begin alike are counted together, and the longest of them is named.
     #[must_use]
     pub fn cause(&self, system: &Resolved) -> String {
-        // What an earlier job of the same task did counts as what this one did.
+        // An act of an earlier job of this task counts as one of this job.
         let of_any = |part: &Part| match part.path.split_first() {
             Some((Step::Before, rest)) if !rest.is_empty() => rest.to_vec(),
             _ => part.path.clone(),
@@ -80,7 +80,7 @@ impl Explanation {
     }
 }
 
-/// What paths that are counted together begin with: of those that were ready, whichever tasks had the CPUs.
+/// The beginning of paths that are counted together: of those that were ready, whichever tasks had the CPUs.
 fn beginning(path: &[Step]) -> Step {
     match &path[0] {
         Step::Ready(_) => Step::Ready(Vec::new()),
@@ -89,7 +89,7 @@ fn beginning(path: &[Step]) -> Step {
 }
 
 impl Explanation {
-    /// Of a budget that is exhausted: how much of what it and the job before were charged were turns of other emulated CPUs, if that is a fifth or more.
+    /// Of a budget that is exhausted: the part of the charges of it and of the job before that were turns of other emulated CPUs, if that is a fifth or more.
     fn used_by_turns(&self) -> String {
         let (charged, turns) = charged(&self.parts);
         let (charged, turns) = (charged + self.before.0, turns + self.before.1);
@@ -103,7 +103,7 @@ impl Explanation {
 fn joined(words: &[String]) -> String {
     let mut text = String::new();
     for (index, word) in words.iter().enumerate() {
-        // A holder's name, and what it did; or what was at work for it.
+        // A holder's name, and its act; or the engine that was at work for it.
         let is_name = word.starts_with('`') || word.starts_with("its ");
         text += match index {
             0 => "",
@@ -124,7 +124,7 @@ fn span(time: u64) -> String {
 }
 
 impl Step {
-    /// In words, as what comes after the name of a task.
+    /// In words, as they follow the name of a task.
     #[must_use]
     pub fn words(&self, system: &Resolved) -> String {
         let task = |index: &usize| {
@@ -232,7 +232,7 @@ impl Tree {
             (shown, shorter) = (below.len(), 0);
         }
         for (step, tree) in below.drain(..shown) {
-            // What always follows stands in the same line.
+            // A step that always follows stands in the line of the one before.
             let (mut path, mut tree) = (vec![step.words(system)], tree);
             while let (1, Some((next, below))) = (tree.below.len(), tree.below.first_key_value())
                 && below.time == tree.time

@@ -51,9 +51,9 @@ pub enum Cause {
     LateCompletions,
     /// The system left no trace that can be read.
     NoTrace,
-    /// A part of the verdict is unknown: its records were overwritten, and the kernel counts it nowhere.
+    /// What a verdict needs is not known: its records were overwritten, and the kernel counts it nowhere.
     Unknown,
-    /// A result of the system is wrong.
+    /// What the system computed is not right.
     Result,
 }
 

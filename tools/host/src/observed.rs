@@ -17,7 +17,7 @@ use serde::Serialize;
 use crate::table::Table;
 use crate::words;
 
-/// The kind of a declaration.
+/// What is declared.
 #[derive(Clone, Copy, Debug, Eq, JsonSchema, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum What {
@@ -34,7 +34,7 @@ pub enum What {
     Holds,
     /// CPU time with a token, without that of holds of engines.
     Token,
-    /// All of the time with a token, without time in which the task was ready to run. No task declares it: the analysis bounds it.
+    /// All of the time with a token, without time in which the task was ready to run. Nobody declares it: the analysis says what it is at most.
     Section,
     /// Calls of an endpoint in one job.
     Calls,
@@ -65,7 +65,7 @@ impl What {
     }
 }
 
-/// One declaration beside its observation. Nanoseconds; holds and calls of a job are counts.
+/// One declaration beside what was seen. Nanoseconds; holds and calls of a job are counts.
 #[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct Declaration {
     /// The task that it is about.
@@ -74,7 +74,7 @@ pub struct Declaration {
     pub what: What,
     /// The engine, pool or endpoint, if it is about one.
     pub object: Option<String>,
-    /// The value in the manifest, or one that follows from it.
+    /// What the manifest says, or what follows from that.
     pub declared: u64,
     /// The longest, or the most, that was seen; absent if it did not happen.
     pub longest: Option<u64>,

@@ -16,7 +16,6 @@ use serde::Serialize;
 
 use crate::judge::{Problem, Watch};
 use crate::observed::{Declaration, Observed};
-use crate::words::has_jobs;
 
 /// One run in QEMU, or one simulation: `run --json`, `simulate --json`. All times are nanoseconds.
 #[derive(Debug, JsonSchema, Serialize)]
@@ -198,7 +197,7 @@ pub fn tasks(
         let engines = system.engines.iter().enumerate().filter_map(|(engine, (name, _))| {
             Some((name.clone(), amount(Ledger::EngineTime, engine << ENGINE_TIME_SHIFT | index)?))
         });
-        let has_jobs = has_jobs(system, index);
+        let has_jobs = system.has_jobs(task);
         TaskAnswer {
             name: task.name.clone(),
             hard: task.hard,

@@ -357,7 +357,7 @@ impl<'a> Observed<'a> {
             let longest = seen.map(|seen| (seen.amount, self.job(task, seen.job)));
             all.push((task, what, object.cloned(), declared, longest));
         };
-        for (index, task) in system.tasks.iter().enumerate().filter(|(index, _)| words::has_jobs(system, *index)) {
+        for (index, task) in system.tasks.iter().enumerate().filter(|(_, task)| system.has_jobs(task)) {
             let Some(reservation) = task.reservation.map(|one| &system.reservations[one]) else { continue };
             add(index, What::Budget, (0, None), reservation.budget);
             if reservation.execution != reservation.budget {
@@ -378,7 +378,7 @@ impl<'a> Observed<'a> {
             let whole = declared.hold.cpu.0 + declared.hold.operation.0 + ends;
             add(task, What::HoldCpu, object, declared.hold.cpu.0);
             add(task, What::Hold, object, whole);
-            if declared.times > 0 && words::has_jobs(system, task) {
+            if declared.times > 0 && system.has_jobs(&system.tasks[task]) {
                 add(task, What::Holds, object, declared.times.into());
             }
         }
@@ -390,7 +390,7 @@ impl<'a> Observed<'a> {
         }
         for (task, endpoint, times) in &system.calls {
             let Some((name, one)) = system.endpoints.get(*endpoint) else { continue };
-            if one.server as usize != *task && words::has_jobs(system, *task) {
+            if one.server as usize != *task && system.has_jobs(&system.tasks[*task]) {
                 add(*task, What::Calls, (*endpoint, Some(name)), (*times).into());
             }
         }

@@ -175,7 +175,7 @@ pub fn task_table(trace: &Trace, system: &Resolved, watch: &Watch<'_>) -> String
         .parts(&["CPU ms"]);
     let states = watch.states(trace.exit_code().is_some());
     for (index, (task, state)) in system.tasks.iter().zip(states).enumerate() {
-        let jobs = amount(Ledger::Jobs, index).filter(|_| has_jobs(system, index));
+        let jobs = amount(Ledger::Jobs, index).filter(|_| system.has_jobs(task));
         let count = |ledger| match (jobs, amount(ledger, index)) {
             (Some(_), Some(count)) => count.to_string(),
             _ => NOTHING.to_owned(),

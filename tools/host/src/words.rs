@@ -1,12 +1,10 @@
-//! Words of all reports: colours, spans of time, and which tasks have jobs.
+//! Words of all reports: colours, and spans of time.
 
 use std::io::{ErrorKind, IsTerminal, Write};
 use std::process::ExitCode;
 use std::sync::OnceLock;
 
 use anyhow::Result;
-use fusee_abi::image::release;
-use fusee_manifest::Resolved;
 
 /// Red on a terminal.
 pub fn red(text: &str) -> String {
@@ -79,12 +77,6 @@ macro_rules! sayln {
 }
 
 //--- Faults
-
-/// Whether the task has jobs.
-pub fn has_jobs(system: &Resolved, task: usize) -> bool {
-    let reservation = system.tasks[task].reservation.map(|reservation| &system.reservations[reservation]);
-    reservation.is_some_and(|reservation| reservation.release != release::NONE)
-}
 
 /// A span of time in the unit that suits it, three digits after the point.
 pub fn span(nanoseconds: i64) -> String {

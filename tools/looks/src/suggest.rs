@@ -90,7 +90,7 @@ impl Suggestions {
                 all.time(&["endpoints", name], "service_max", more(one.longest), one, endpoint.service_max);
             }
         }
-        for (index, task) in system.tasks.iter().enumerate().filter(|(index, _)| words::has_jobs(system, *index)) {
+        for (index, task) in system.tasks.iter().enumerate().filter(|(_, task)| system.has_jobs(task)) {
             let Some(reservation) = task.reservation.map(|one| &system.reservations[one]) else { continue };
             let own = ["tasks", task.name.as_str()];
             let mut lent = 0;

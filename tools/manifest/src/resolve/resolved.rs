@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use fusee_abi::call::HandleValue;
-use fusee_abi::image::{self, Supervision};
+use fusee_abi::image::{self, Supervision, release};
 use fusee_abi::lives::Policy;
 use fusee_abi::script::Step;
 use fusee_abi::trace::Level;
@@ -276,6 +276,12 @@ impl Resolved {
     #[must_use]
     pub fn owner(&self, reservation: usize) -> Option<usize> {
         self.reservations.get(reservation).map(|one| one.task as usize)
+    }
+
+    /// Whether a task has jobs.
+    #[must_use]
+    pub fn has_jobs(&self, task: &Task) -> bool {
+        task.reservation.is_some_and(|reservation| self.reservations[reservation].release != release::NONE)
     }
 
     /// The handle of `task` that has this value in its environment.

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use fusee_abi::call::rights;
-use fusee_abi::image::{self, kind, release};
+use fusee_abi::image::{self, kind};
 use fusee_accel_contract as contract;
 use fusee_accel_contract::EngineIndex;
 use fusee_kernel_core::limits;
@@ -13,7 +13,7 @@ use super::handles::{PHYSICAL, READ, WRITE};
 use super::{
     Device, Entry,
     Fail::{self, At},
-    Of, RegionKind, Resolved, Resolver, Task, plus_one,
+    Of, RegionKind, Resolved, Resolver, plus_one,
 };
 use crate::error::Reason;
 use crate::layout::{self, PAGE};
@@ -38,7 +38,7 @@ impl Resolver<'_> {
                 needs: "a budget, or the class background",
             });
         }
-        if record.crosses != 0 && !self.has_jobs(one) {
+        if record.crosses != 0 && !self.out.has_jobs(one) {
             return fail(Reason::Needs { what: "shared pool", of: one.name.clone(), needs: "jobs" });
         }
         let uses = self.out.pool_users.iter();
@@ -59,10 +59,6 @@ impl Resolver<'_> {
             }
             () => Ok(()),
         }
-    }
-
-    pub(super) fn has_jobs(&self, task: &Task) -> bool {
-        task.reservation.is_some_and(|reservation| self.out.reservations[reservation].release != release::NONE)
     }
 
     /// A user of an engine that needs a token can have one; and where a cluster shares a pool with others, there is a place for
@@ -93,7 +89,7 @@ impl Resolver<'_> {
         let users = self.out.pool_users.iter().filter(|user| user.pool as usize == pool);
         for user in users.filter(|_| self.out.pools[pool].1.crosses != 0) {
             let cluster = self.out.tasks[user.task as usize].cluster;
-            let mates = self.out.tasks.iter().filter(|one| one.cluster == cluster && self.has_jobs(one));
+            let mates = self.out.tasks.iter().filter(|one| one.cluster == cluster && self.out.has_jobs(one));
             if mates.count() > limits::PENDING_JOBS {
                 let (name, limit) = (self.out.clusters[cluster as usize].0.clone(), limits::PENDING_JOBS);
                 let reason = Reason::Crowded { kind: "sharing cluster", name, what: "tasks with jobs", limit };

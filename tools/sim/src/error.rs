@@ -122,14 +122,6 @@ pub enum Error {
         /// The reason for which it waits no longer.
         reached: Reached,
     },
-    /// A thing that a seed varies is written in a way of no meaning, or the system does not have it.
-    #[error("`{word}` is nothing that a seed varies here; {}", choices_of(choices))]
-    NotVaried {
-        /// The word.
-        word: String,
-        /// All things that can be varied.
-        choices: Vec<String>,
-    },
 }
 
 /// The choices, in words.

@@ -9,7 +9,7 @@ use fusee_accel_contract::{INJECT_LATE, INJECT_LOST};
 use fusee_manifest::Manifest;
 use fusee_manifest::trace::{Said, Trace, describe};
 use fusee_simulator::run::Mishap;
-use fusee_simulator::system::{Begun, begin, error_of};
+use fusee_simulator::system::{self, Begun, begin};
 use fusee_simulator::{EndedBy, Options};
 use fusee_views::metrics::{Metrics, TaskMetrics};
 
@@ -145,7 +145,7 @@ impl Run {
     /// Lets the next instant happen, if it is not after `limit`.
     fn step(&mut self, limit: u64) -> Result<Option<Reached>, Error> {
         let simulation = &mut self.begun.simulation;
-        let ended = simulation.step(limit).map_err(|error| error_of(error, &self.manifest))?;
+        let ended = simulation.step(limit).map_err(|error| system::Error::of(error, &self.manifest))?;
         self.records.extend(simulation.take_records());
         self.now = self.now.max(simulation.now());
         Ok(ended.map(|ended| match (ended, simulation.exit()) {

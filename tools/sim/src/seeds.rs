@@ -13,15 +13,12 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::RangeInclusive;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::str::FromStr;
 
-use fusee_abi::image::release;
-use fusee_manifest::{Manifest, Resolved, Variant};
+use fusee_manifest::Manifest;
 use fusee_simulator::workload::Source;
 use fusee_simulator::{Options, Pace};
 use toml_edit::{DocumentMut, value};
 
-use crate::error::Error;
 use crate::run::Run;
 use crate::system::System;
 
@@ -59,23 +56,6 @@ impl fmt::Display for Varied {
     }
 }
 
-impl FromStr for Varied {
-    type Err = Error;
-
-    fn from_str(word: &str) -> Result<Varied, Error> {
-        match word.split_once(':') {
-            None if word == "order" => Ok(Varied::Order),
-            Some(("phase", task)) => Ok(Varied::Phase(task.to_owned())),
-            Some(("time", task)) => Ok(Varied::Time(task.to_owned())),
-            Some(("crash", task)) => Ok(Varied::Crash(task.to_owned())),
-            _ => {
-                let choices = ["order", "phase:TASK", "time:TASK", "crash:TASK"].map(str::to_owned).to_vec();
-                Err(Error::NotVaried { word: word.to_owned(), choices })
-            }
-        }
-    }
-}
-
 impl Varied {
     /// All things of a system that can be varied, with or without crashes.
     #[must_use]
@@ -85,21 +65,15 @@ impl Varied {
         let has_period = |name: &str| document.get("tasks").and_then(|tasks| tasks.get(name)?.get("period")).is_some();
         let mut all = BTreeSet::new();
         all.extend((system.cpus > 1).then_some(Varied::Order));
-        for (index, task) in system.tasks.iter().enumerate() {
+        for task in &system.tasks {
             let name = || task.name.clone();
             let is_program = task.script.is_empty() && task.model.is_empty();
             all.extend(has_period(&task.name).then(|| Varied::Phase(name())));
-            all.extend((is_program && has_jobs(system, index)).then(|| Varied::Time(name())));
+            all.extend((is_program && system.has_jobs(task)).then(|| Varied::Time(name())));
             all.extend((crashes && !task.hard).then(|| Varied::Crash(name())));
         }
         all
     }
-}
-
-/// Whether a task has jobs.
-fn has_jobs(system: &Resolved, task: usize) -> bool {
-    let reservation = system.tasks[task].reservation.map(|reservation| &system.reservations[reservation]);
-    reservation.is_some_and(|reservation| reservation.release != release::NONE)
 }
 
 /// A seed, and the things that it varies.
@@ -133,9 +107,9 @@ impl Draws {
         Draws { seed, varied, horizon: HORIZON }
     }
 
-    /// Draws for a system; phases are checked with `variant`.
+    /// Draws for a system.
     #[must_use]
-    pub fn draw(&self, manifest: &Manifest, variant: &Variant) -> Drawn {
+    pub fn draw(&self, manifest: &Manifest) -> Drawn {
         let tasks = manifest.system.tasks.iter().enumerate();
         let (mut paces, mut crashes) = (Vec::new(), Vec::new());
         for (index, task) in tasks {
@@ -148,12 +122,12 @@ impl Draws {
                 crashes.extend(does.then(|| (source.draw(0, self.horizon), index)));
             }
         }
-        let manifest = self.phases(manifest, variant).unwrap_or_else(|| manifest.clone());
+        let manifest = self.phases(manifest).unwrap_or_else(|| manifest.clone());
         Drawn { manifest, order: self.varied.contains(&Varied::Order).then_some(self.seed), paces, crashes }
     }
 
     /// The manifest with other phases; `None`: it has none that are varied, or would be refused.
-    fn phases(&self, manifest: &Manifest, variant: &Variant) -> Option<Manifest> {
+    fn phases(&self, manifest: &Manifest) -> Option<Manifest> {
         let mut document = manifest.text.parse::<DocumentMut>().ok()?;
         let mut has_some = false;
         for (index, task) in manifest.system.tasks.iter().enumerate() {
@@ -166,7 +140,7 @@ impl Draws {
                 has_some = true;
             }
         }
-        let changed = || Manifest::parse_variant(&manifest.file, &document.to_string(), variant).ok();
+        let changed = || Manifest::parse(&manifest.file, &document.to_string()).ok();
         if has_some { changed() } else { None }
     }
 
@@ -204,14 +178,14 @@ impl Draws {
 }
 
 impl Drawn {
-    /// The options of a simulation with these draws.
+    /// The system with these draws, and the options of its simulation.
     #[must_use]
-    pub fn apply(self, options: Options) -> Options {
-        let Drawn { order, paces, crashes, .. } = self;
+    pub fn apply(self, options: Options) -> (Manifest, Options) {
+        let Drawn { manifest, order, paces, crashes } = self;
         let mut options = Options { order, ..options };
         options.hosted.paces.extend(paces);
         options.faults.extend(crashes);
-        options
+        (manifest, options)
     }
 }
 

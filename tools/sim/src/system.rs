@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use fusee_manifest::{Manifest, Variant};
+use fusee_manifest::Manifest;
 use fusee_simulator::{Hosted, Options, Overheads, PATIENCE, Pace, has_substitute, unmodelled, unsuited};
 use toml_edit::{DocumentMut, Item, TableLike, Value};
 
@@ -132,12 +132,10 @@ impl System {
     /// # Errors
     /// A mistake of the manifest, a program that cannot be built or cannot run, or a system that the kernel refuses.
     pub fn start(&self) -> Result<Run, Error> {
-        let manifest = self.manifest()?;
+        let mut manifest = self.manifest()?;
         let mut options = Options { overheads: self.overheads, hosted: self.hosted(&manifest)?, ..Options::default() };
-        let mut manifest = manifest;
         if let Some(draws) = &self.draws {
-            let drawn = draws.draw(&manifest, &Variant::default());
-            (manifest, options) = (drawn.manifest.clone(), drawn.apply(options));
+            (manifest, options) = draws.draw(&manifest).apply(options);
         }
         Run::new(manifest, &options)
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use fusee_abi::environment;
-use fusee_abi::image::{Engine, PAGE, System, kind, release};
+use fusee_abi::image::{Engine, PAGE, System, kind};
 use fusee_abi::lives::Policy;
 use fusee_abi::trace::Record;
 use fusee_accel_contract::space::client_contexts;
@@ -62,7 +62,8 @@ pub enum Error {
 
 impl Error {
     /// The error of a simulation of this system.
-    fn of(error: SimulationError, manifest: &Manifest) -> Error {
+    #[must_use]
+    pub fn of(error: SimulationError, manifest: &Manifest) -> Error {
         match error {
             SimulationError::Stuck { at, task } => Error::Stuck { task: manifest.system.tasks[task].name.clone(), at },
             SimulationError::Program { at, task, why } => {
@@ -201,12 +202,6 @@ pub fn begin(manifest: &Manifest, options: &Options) -> Result<Begun, Error> {
     Ok(Begun { simulation, memory, regions })
 }
 
-/// The error of a simulation that was begun with [`begin`].
-#[must_use]
-pub fn error_of(error: SimulationError, manifest: &Manifest) -> Error {
-    Error::of(error, manifest)
-}
-
 /// Lets tasks run their programs on the host.
 fn host(
     manifest: &Manifest,
@@ -267,8 +262,7 @@ fn program(manifest: &Manifest, index: usize, task: &Task) -> Program {
     let system = &manifest.system;
     let steps = if task.script.is_empty() { &task.model } else { &task.script };
     if !steps.is_empty() {
-        let reservation = task.reservation.map(|reservation| &system.reservations[reservation]);
-        let has_jobs = reservation.is_some_and(|reservation| reservation.release != release::NONE);
+        let has_jobs = system.has_jobs(task);
         return Program::Script { steps: steps.clone(), has_jobs, node: node(system, index, task) };
     }
     if system.supervisor == Some(index) {
@@ -376,10 +370,9 @@ fn supervisor(system: &Resolved, task: &Task) -> Supervisor {
         let starts = named(&format!("starts.{name}"));
         Some(Watched { task: named(&format!("task.{name}"))?, starts, policy: *policy })
     };
-    let reservation = task.reservation.map(|reservation| &system.reservations[reservation]);
     Supervisor {
         ends: named("ends").unwrap_or(0),
-        has_jobs: reservation.is_some_and(|reservation| reservation.release != release::NONE),
+        has_jobs: system.has_jobs(task),
         watched: system.policies.iter().filter_map(watched).collect(),
     }
 }

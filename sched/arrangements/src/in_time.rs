@@ -28,30 +28,28 @@ pub fn responses_in_time(loads: &[Load], cpus: u64, policy: PolicyName) -> Resul
         priority: 0,
     };
     let tasks: Vec<Task> = loads.iter().map(task).collect();
-    let is_fixed = !matches!(policy, PolicyName::Edf | PolicyName::Fl);
     let in_time = |bounds: Vec<Option<u64>>| {
         let each = bounds.into_iter().zip(loads).enumerate();
         each.map(|(task, (bound, load))| bound.filter(|bound| *bound <= load.period).ok_or(task)).collect()
     };
+    let is_fixed = !matches!(policy, PolicyName::Edf | PolicyName::Fl);
     if is_fixed && cpus == 1 {
         let exact = |task| uniprocessor::fixed_priority_response(&tasks, policy, task).ok();
         return in_time((0..tasks.len()).map(|task| exact(task).map(|one| one.longest.0)).collect());
     }
-    let known: Vec<Option<u64>> = match is_fixed {
-        true => vec![None; loads.len()],
-        false => {
-            let late = responses(loads, cpus);
-            late.map_or_else(|| vec![None; loads.len()], |late| late.into_iter().map(Some).collect())
-        }
+    let known = if is_fixed { None } else { responses(loads, cpus) };
+    let known: Vec<Option<u64>> = match known {
+        Some(known) => known.into_iter().map(Some).collect(),
+        None => vec![None; loads.len()],
     };
-    let is_enough = |(bound, load): (&Option<u64>, &Load)| bound.is_some_and(|bound| bound <= load.period);
-    if known.iter().zip(loads).all(is_enough) {
-        return in_time(known);
+    let first = in_time(known.clone());
+    if first.is_ok() {
+        return first;
     }
-    let cluster = u32::try_from(cpus).ok().and_then(|cpus| Cluster::new(cpus, policy, tasks.clone()).ok());
     let elsewhere: Vec<Option<Nanoseconds>> = known.iter().map(|bound| bound.map(Nanoseconds)).collect();
-    let found = cluster.and_then(|cluster| interference::responses(&cluster, &tasks, &elsewhere).ok());
-    let found = found.unwrap_or_else(|| vec![None; loads.len()]);
+    let cluster = u32::try_from(cpus).ok().and_then(|cpus| Cluster::new(cpus, policy, tasks).ok());
+    let found = cluster.and_then(|cluster| interference::responses(&cluster, cluster.tasks(), &elsewhere).ok());
+    let Some(found) = found else { return first };
     let best = |(known, found): (Option<u64>, Option<uniprocessor::Response>)| {
         [known, found.map(|one| one.longest.0)].into_iter().flatten().min()
     };

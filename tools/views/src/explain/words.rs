@@ -89,7 +89,7 @@ fn beginning(path: &[Step]) -> Step {
 }
 
 impl Explanation {
-    /// Of a budget that is exhausted: the part of the charges of it and of the job before that were turns of other emulated CPUs, if that is a fifth or more.
+    /// The charge for turns of other emulated CPUs, in words, if it is a fifth or more of the charges for this job and the one before it.
     fn used_by_turns(&self) -> String {
         let (charged, turns) = charged(&self.parts);
         let (charged, turns) = (charged + self.before.0, turns + self.before.1);

@@ -5,6 +5,7 @@
 //! - [`blocking`]: the same for bounds on blocking, in random systems with engines.
 //! - [`arranged`]: the same for fine bounds, in task sets of the study under arrangements of CPUs and GPUs.
 //! - [`by_clock`]: the same where the clock alone releases jobs.
+//! - [`decided`]: the same where the device of an engine decides for several CPUs.
 //! - [`hostile`]: deadlines that are proved, among tasks that do anything.
 //! - [`faults`]: tasks that end and are given further lives, and all others.
 //! - [`keys`]: the keys of manifests, of which each is to be drawn.
@@ -19,6 +20,7 @@
 pub mod arranged;
 pub mod blocking;
 pub mod by_clock;
+pub mod decided;
 pub mod draws;
 pub mod faults;
 pub mod hostile;

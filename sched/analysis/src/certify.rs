@@ -195,6 +195,7 @@ impl Writer<'_> {
             Test::Devi => self.tardiness(),
             Test::Interference | Test::LimitedCarryIn => self.interference(),
             Test::Reachability => Err("its witness would be all schedules"),
+            Test::Decided => Err("its witness would be all clusters that share the engine"),
             Test::Windows => self.windows(),
             Test::Jitter => self.suspension(),
             Test::Utilisation | Test::Hyperbolic | Test::LiuLayland | Test::Printed => Err("the test gives no bounds"),

@@ -11,6 +11,7 @@
 //! | global fixed priorities | response times by interference, with limited carry-in |
 //! | engines alone | the execution of others in a window |
 //! | one CPU, with suspension | response times, with the suspension of others as jitter of their releases |
+//! | a CPU for each cluster, and an engine whose device decides | response times of all clusters together ([`decided`](crate::decided)) |
 //! | released by the clock | the reachable states of the schedule, asked for where all others are silent |
 //!
 //! With engines and blocking all of these are sufficient only.
@@ -64,6 +65,8 @@ pub enum Test {
     Jitter,
     /// The reachable states of the schedule, where the clock alone releases jobs.
     Reachability,
+    /// Response times on several CPUs that share an engine whose device decides.
+    Decided,
     /// Compliant-vector analysis as printed.
     Printed,
     /// Compliant-vector analysis, with the earliest priority point moved to zero.
@@ -89,6 +92,7 @@ impl Test {
             Test::Windows => "windows",
             Test::Jitter => "suspension as jitter",
             Test::Reachability => "reachable states",
+            Test::Decided => "Wang et al.",
             Test::Printed => "CVA",
             Test::Tightest => "CVA, shifted",
         }

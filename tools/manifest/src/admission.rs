@@ -12,6 +12,7 @@ use fusee_sched_analysis::report::{Bound, Term};
 use fusee_sched_analysis::{Cluster, Nonsense, Overheads, Report, Task};
 
 mod buses;
+mod decided;
 mod latency;
 mod lives;
 mod scripts;
@@ -20,6 +21,7 @@ mod unknown;
 mod verdict;
 
 pub use buses::{BusReport, FrameReport, buses};
+pub(crate) use decided::{Boost, needed_boost};
 pub(crate) use latency::replicas;
 pub use latency::{Latencies, Path, latencies};
 pub use lives::{Recovery, recoveries};
@@ -66,6 +68,10 @@ pub struct Study {
     pools: Vec<String>,
     /// Names of the system's tasks, those in the cluster first.
     tasks: Vec<String>,
+    /// The indices of these tasks.
+    order: Vec<usize>,
+    /// The engine that the cluster shares with others, if its device decides.
+    decided: Option<decided::Share>,
 }
 
 /// The tasks of a cluster and the longest waits of each; or the reason why there are no bounds.
@@ -125,6 +131,8 @@ impl Study {
             engines: Vec::new(),
             pools: Vec::new(),
             tasks: order.iter().map(|task| system.tasks[*task].name.clone()).collect(),
+            order: order.clone(),
+            decided: None,
         };
         let mut unknown = Vec::new();
         let waiting = Waiting::new(system);
@@ -150,10 +158,24 @@ impl Study {
         let covers = |(_, one): &(usize, &image::Reservation)| one.covers_engines != 0;
         let covering = study.reservations.iter().enumerate().filter(covers);
         study.locks.covering = covering.map(|(task, _)| task).collect();
+        study.decide(system, index, &waiting);
         study.waiting(system, index, &order, &waiting);
         let others = system.doubts.iter().enumerate().filter(|(other, _)| *other != index);
         study.elsewhere = others.filter_map(|(_, doubt)| doubt.clone()).next();
         Ok(study)
+    }
+
+    /// Takes notice of an engine that the cluster `index` shares with others, if its device decides and bounds are known.
+    fn decide(&mut self, system: &Resolved, index: usize, waiting: &Waiting<'_>) {
+        let Some(Ok(all)) =
+            decided::decided(system, waiting).filter(|found| found.as_ref().is_ok_and(|all| all.has(index)))
+        else {
+            return;
+        };
+        let is_it = |engine: &Engine| {
+            engine.order == Order::Preemptive && engine.users.iter().any(|user| user.task >= self.members.len())
+        };
+        self.decided = self.locks.engines.iter().position(is_it).map(|engine| decided::Share { all, engine });
     }
 
     /// Adds servers, and the waits of tasks of their own accord. `order`: the system's tasks as they are counted here.
@@ -178,6 +200,14 @@ impl Study {
         let donates = donates_for_untrusted(system, index, waiting);
         let unenforced = |task: &usize| {
             let calls = waiting.unenforced(*task).or(boost.clone());
+            let relies = || {
+                let other = self.decided.as_ref()?.all.untrusted(*task)?;
+                let other = &system.tasks[other].name;
+                Some(format!(
+                    "`{other}` may wait or use an engine for longer than it says; is it `hard`, or to be `trusted`?"
+                ))
+            };
+            let calls = calls.or_else(relies);
             calls.or_else(|| shares_with_untrusted(system, *task, waiting)).or_else(|| donates.clone())
         };
         self.unenforced = self.members.iter().map(unenforced).collect();
@@ -352,6 +382,9 @@ impl Study {
     /// # Errors
     /// The reason why there are no bounds.
     pub fn analyse(&self, overheads: &Overheads) -> Result<(Report, Vec<Blocked>), Unbounded> {
+        if let Some(share) = &self.decided {
+            return share.all.analyse(self, overheads, share.engine);
+        }
         let (mut report, blocked) = blocking::analyse(&self.cluster, overheads, &self.locks)?;
         for (at, task) in report.tasks.iter_mut().enumerate() {
             let mut others = self.reservations.iter().enumerate().filter(|(other, _)| *other != at);

@@ -73,6 +73,7 @@ use mistakes::Fail::{self, At};
 use mistakes::{Of, names};
 pub(crate) use resolved::elf_binary;
 pub use resolved::{Device, Entry, Processor, Program, Resolved, Task, UNLIMITED};
+pub(crate) use spatial::SAVE;
 pub use uses::DeclaredHold;
 use uses::span;
 pub use variants::Variant;
@@ -270,6 +271,7 @@ impl Resolver<'_> {
         self.keep(Of::Nothing, start);
         self.split_locks();
         self.early();
+        self.boost_driver();
         self.buses();
         self.test();
     }

@@ -5,6 +5,7 @@
 mod advise;
 mod arranged;
 mod by_clock;
+mod decided;
 mod keys;
 mod lives;
 mod obligations;

@@ -426,6 +426,20 @@ impl<'a> Waiting<'a> {
         !is_waited_for && !self.system.handles.iter().any(holds)
     }
 
+    /// Whether `task` waits for nothing but the ends of its commands on `engines`, and no thread waits for it.
+    pub(super) fn uses_only(&self, task: usize, engines: &[usize]) -> bool {
+        let is_it = |one: &image::Handle| match one.kind {
+            kind::ENGINE => engines.contains(&(one.object as usize)),
+            kind::NOTIFICATION => one.rights & rights::WAIT == 0 || self.system.is_completion(one),
+            kind::ENDPOINT | kind::POOL => false,
+            _ => true,
+        };
+        let serves = (0..self.system.endpoints.len()).any(|at| self.server(at) == task);
+        let drives = self.system.devices.iter().any(|device| device.driver == task);
+        let mut handles = self.system.handles.iter().filter(|one| one.task as usize == task);
+        !serves && !drives && !self.signallers().contains(&task) && handles.all(is_it)
+    }
+
     /// Whether others may rely on the declarations of `task`. A script whose steps are within them does nothing else; but the length
     /// of a wait for others is no part of it.
     pub(super) fn keeps_word(&self, task: usize, is_alone: bool) -> bool {

@@ -7,7 +7,7 @@ use fusee_abi::image::{self, kind, measure, order, release};
 
 use fusee_sched_analysis::blocking::{Measure, Protocol, Rules};
 
-use super::{is_silent, names_of, users_of, words_of};
+use super::{decided, is_silent, names_of, users_of, words_of};
 use crate::resolve::{DeclaredHold, Resolved};
 
 /// The users of these engines, with their declarations.
@@ -46,6 +46,9 @@ pub(super) fn engines(system: &Resolved, engines: &[usize]) -> Option<String> {
     if let Some(task) = jobless.filter(|_| is_arbitrated && tasks.len() > 1) {
         let name = &system.tasks[*task].name;
         return Some(format!("`{name}` has no jobs, so nothing says how often it may take {lock} from others"));
+    }
+    if let Some(found) = decided::unknown(system, engines) {
+        return found.map(|why| format!("clusters share {lock}, and no bound is known: {why}"));
     }
     if let Some(driver) = engines.iter().find_map(|engine| overstretched(system, *engine)) {
         return Some(format!("clusters share its driver `{driver}`, but not the tokens of all its engines"));

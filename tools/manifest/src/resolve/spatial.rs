@@ -8,6 +8,7 @@ use fusee_abi::image::{self, class, kind};
 use fusee_accel_contract as contract;
 use fusee_accel_contract::EngineIndex;
 use fusee_kernel_core::limits;
+use fusee_sched::key::PolicyName;
 use fusee_sched::time::Nanoseconds;
 use fusee_spatial::{Key, Limits, Mechanism, SMS_MAX};
 use toml::Spanned;
@@ -16,6 +17,7 @@ use super::{
     Fail::{self, At},
     Of, Resolved, Resolver,
 };
+use crate::admission::{self, Boost};
 use crate::error::Reason;
 use crate::layout::PAGE;
 use crate::schema::{self, Grants, Preemption};
@@ -61,7 +63,7 @@ impl Resolved {
 }
 
 /// The time to save all that is on an SM, or to restore it, in nanoseconds.
-const SAVE: u64 = Limits::K20C.transfer_time(Limits::K20C.bytes());
+pub(crate) const SAVE: u64 = Limits::K20C.transfer_time(Limits::K20C.bytes());
 
 /// The mechanism by which SMs of a device change hands.
 pub(super) fn mechanism(name: &Spanned<String>, device: &schema::Device) -> Result<Mechanism, Fail> {
@@ -183,6 +185,16 @@ impl Resolver<'_> {
         said.is_some_and(|said| *said.get_ref() == Grants::Device)
     }
 
+    /// Whether the device of an engine decides, and compares the keys of jobs of these clusters: they have one CPU each, and one policy
+    /// with constant points.
+    pub(super) fn decides_for(&self, engine: usize, clusters: [usize; 2]) -> bool {
+        let [one, other] = clusters.map(|cluster| &self.out.clusters[cluster].1);
+        let policy = PolicyName::from_number(one.policy).unwrap_or_default();
+        let has_constants = matches!(policy, PolicyName::Rm | PolicyName::Dm | PolicyName::Fp);
+        let are_alike = one.policy == other.policy && one.cpus.count_ones() == 1 && other.cpus.count_ones() == 1;
+        self.is_arbitrated(engine) && has_constants && are_alike
+    }
+
     /// Whether the device of an engine may decide, if it is to; `place`: that of the engine there.
     pub(super) fn may_arbitrate(
         &mut self,
@@ -235,6 +247,23 @@ impl Resolver<'_> {
         }
     }
 
+    /// Whether the tasks of these users of engines are of one cluster.
+    fn are_of_one_cluster(&self, users: &[usize]) -> bool {
+        let cluster = |user: &usize| self.out.tasks[self.out.engine_users[*user].task as usize].cluster;
+        users.iter().all(|user| cluster(user) == cluster(&users[0]))
+    }
+
+    /// Lets the driver of a device that decides for several CPUs come before the tasks of each, for as long as it may have to work,
+    /// if that makes bounds known: see `admission::decided`.
+    pub(super) fn boost_driver(&mut self) {
+        let Some(Boost { driver, device, most, period }) = admission::needed_boost(&self.out) else { return };
+        if self.out.endpoints.len() < limits::ENDPOINTS {
+            let record = image::Endpoint { server: driver as u32, flags: 0, service_max: most, service_period: period };
+            let name: String = format!("ends of {device}").chars().take(24).collect();
+            self.out.endpoints.push((name, record));
+        }
+    }
+
     /// Gives each user of an engine whose device decides a lock of its own.
     pub(super) fn split_locks(&mut self) {
         self.out.arbitrated = vec![None; self.out.engines.len()];
@@ -252,7 +281,8 @@ impl Resolver<'_> {
         let users: Vec<usize> = (0..self.out.engine_users.len())
             .filter(|user| self.out.engine_users[*user].engine as usize == engine)
             .collect();
-        if self.out.devices[device].mechanism != Mechanism::Drain {
+        // On several CPUs restores are counted with the work of others.
+        if self.out.devices[device].mechanism != Mechanism::Drain && self.are_of_one_cluster(&users) {
             self.add_restores(engine, &users);
         }
         for (at, user) in users.into_iter().enumerate() {

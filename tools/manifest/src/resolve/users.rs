@@ -137,7 +137,8 @@ impl Resolver<'_> {
             let other = &self.out.tasks[other.task as usize];
             let pool = self.out.engines[engine].1.pool_plus_one.checked_sub(1);
             let crosses = pool.is_some_and(|pool| self.out.pools[pool as usize].1.crosses != 0);
-            if !crosses && other.cluster != self.out.tasks[task].cluster {
+            let clusters = [other.cluster, self.out.tasks[task].cluster].map(|cluster| cluster as usize);
+            if !crosses && clusters[0] != clusters[1] && !self.decides_for(engine, clusters) {
                 let reason = Reason::EngineInTwoClusters {
                     engine: self.out.engines[engine].0.clone(),
                     first: other.name.clone(),

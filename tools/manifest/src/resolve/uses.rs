@@ -31,6 +31,8 @@ pub struct DeclaredHold {
     pub hold: Hold,
     /// The time that the engine works in all of them together.
     pub operations: Nanoseconds,
+    /// The number of commands in all of them together.
+    pub commands: u64,
     /// The pool whose token the task has in each of these holds.
     pub within: Option<usize>,
     /// The pools whose tokens the task has in some of these holds, a bit each.
@@ -46,6 +48,7 @@ impl DeclaredHold {
             times: self.times.saturating_add(other.times),
             hold: Hold { cpu, operation },
             operations: Nanoseconds(self.operations.0.saturating_add(other.operations.0)),
+            commands: self.commands.saturating_add(other.commands),
             within: self.within.filter(|within| other.within == Some(*within)),
             tokens: self.tokens | other.tokens,
         }
@@ -180,7 +183,8 @@ impl Resolver<'_> {
         let hold = Hold { operation: hold.operation + later, ..hold };
         let operations = operations + Nanoseconds(later.0.saturating_mul(times.into()));
         if let Some(user) = self.user_of(task, engine) {
-            self.out.engine_holds[user] = Some(DeclaredHold { times, hold, operations, within, tokens });
+            let commands = u64::from(times).saturating_mul(commands.into());
+            self.out.engine_holds[user] = Some(DeclaredHold { times, hold, operations, commands, within, tokens });
         }
         Ok(())
     }
@@ -273,10 +277,10 @@ impl Resolver<'_> {
         }
         let (Some(one), Some(other)) = (self.user_of(task, engine), self.user_of(task, other)) else { return Ok(()) };
         let Some(held) = self.out.engine_holds[one] else { return Ok(()) };
-        let none = DeclaredHold { times: 0, operations: Nanoseconds::ZERO, ..held };
+        let none = DeclaredHold { times: 0, operations: Nanoseconds::ZERO, commands: 0, ..held };
         let own = self.out.engine_holds[other].unwrap_or(none);
-        let DeclaredHold { times, operations, .. } = own;
-        self.out.engine_holds[other] = Some(DeclaredHold { times, operations, ..own.or(held) });
+        let DeclaredHold { times, operations, commands, .. } = own;
+        self.out.engine_holds[other] = Some(DeclaredHold { times, operations, commands, ..own.or(held) });
         Ok(())
     }
 }

@@ -26,7 +26,7 @@ use serde::{Deserialize, Serialize};
 
 use fusee_host::{report, system};
 
-use crate::{by_clock, faults, hostile, launches, runs, soundness};
+use crate::{by_clock, decided, faults, hostile, launches, runs, soundness};
 
 /// Arguments of `cargo xtask campaign`.
 #[derive(Args)]
@@ -108,6 +108,7 @@ pub fn all() -> Vec<Campaign> {
     let mut all = soundness::campaigns();
     all.extend([
         by_clock::CAMPAIGN,
+        decided::CAMPAIGN,
         hostile::CAMPAIGN,
         faults::CAMPAIGN,
         launches::CAMPAIGN,

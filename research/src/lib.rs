@@ -18,6 +18,7 @@
 //! campaign   `cargo xtask campaign`: random systems in large numbers, and the budget of them in the suite
 //! runs       runs in QEMU that are beside others, or killed, as campaigns
 //! by_clock   clusters that compute by the clock, as a campaign
+//! decided    clusters that share a device which decides, as a campaign
 //! launches   random launches of GPU kernels, as a campaign
 //! hostile    `cargo xtask hostile`: whether proofs hold among tasks that do anything
 //! soundness  whether observed lateness stays within its bounds
@@ -40,6 +41,7 @@ pub mod command;
 pub mod contention;
 pub mod coverage;
 pub mod crowd;
+pub mod decided;
 pub mod experiment;
 pub mod faults;
 pub mod fuzz;

@@ -115,6 +115,53 @@ pub fn drawn(seed: u64, number: u64) -> Result<Manifest, String> {
     parse(&draw(seed, number, &grown.collect()).0)
 }
 
+/// A proved system among tasks that do anything: on these CPUs with jobs of their own, and with none.
+///
+/// # Errors
+/// Why there is no such system: text, for people.
+pub fn beside(seed: u64, number: u64) -> Result<Manifest, String> {
+    let mut source = Source::new(seed, number);
+    let cpus = source.draw(2, 3);
+    let mut text = drawn(seed, number)?.text.replace("trusted = true", "hard = true");
+    for other in 0..source.draw(1, 3) {
+        let cpu = source.draw(0, cpus - 1);
+        let period = source.pick(&[5, 9, 20]);
+        let _ = write!(text, "\n[tasks.x{other}]\nbinary = \"apps/anything\"\ncluster = \"c{cpu}\"\n");
+        match source.draw(0, 3) {
+            0 | 1 => {
+                let priority = source.draw(1, 9);
+                let _ = write!(text, "period = \"{period}ms\"\nbudget = \"500us\"\npriority = {priority}\n");
+                continue;
+            }
+            2 => {
+                let _ = write!(text, "class = \"service\"\nperiod = \"{period}ms\"\nbudget = \"500us\"\n");
+            }
+            _ => text.push_str("class = \"background\"\n"),
+        }
+        let receives = if other == 0 { " receive" } else { "" };
+        let _ = writeln!(text, "handles.e = \"endpoint e: call send{receives}\"");
+        let _ = writeln!(text, "handles.n = \"notification n: signal wait\"");
+    }
+    if text.contains("handles.e") {
+        text.push_str("\n[endpoints.e]\nserver = \"x0\"\n\n[notifications.n]\n");
+    }
+    let manifest = parse(&text)?;
+    if hard_are_proved(&manifest) { Ok(manifest) } else { Err("not proved".to_owned()) }
+}
+
+/// Whether all hard tasks are proved, and some of them shares the device with another cluster.
+fn hard_are_proved(manifest: &Manifest) -> bool {
+    let system = &manifest.system;
+    let studies = (0..system.clusters.len()).map(|index| {
+        let study = Study::new(system, index).ok()?;
+        let (report, blocked) = study.analyse(&Overheads::default()).ok()?;
+        let is_good = |at: usize| !system.tasks[study.members[at]].hard || study.is_proved(at, &report, &blocked);
+        (0..study.members.len()).all(is_good).then(|| study.decided().is_some())
+    });
+    let found: Option<Vec<bool>> = studies.collect();
+    found.is_some_and(|found| found.contains(&true))
+}
+
 fn parse(text: &str) -> Result<Manifest, String> {
     Manifest::parse(Path::new("decided.toml"), text).map_err(|errors| format!("{errors}\n{text}"))
 }

@@ -11,7 +11,7 @@ use fusee_host::build::{Builder, Kernel};
 use fusee_host::system::{self, DEFAULT_BOARD, Workspace, profile_name};
 use fusee_host::toolchain::{self, R5F_TARGET};
 use fusee_manifest::{Board, Manifest, ManifestError, ManifestErrors, Profile, Reason, Resolved, Variant};
-use fusee_research::{bench, by_clock, experiment, faults, fuzz, hostile, soundness, study, worst};
+use fusee_research::{bench, by_clock, decided, experiment, faults, fuzz, hostile, soundness, study, worst};
 
 use crate::case::{Case, Found, Kind, Needs};
 use crate::context::{Context, Group};
@@ -133,13 +133,14 @@ fn sources(context: &Arc<Context>, cases: &mut Vec<Case>) {
 /// Random systems, experiments and bytes.
 fn campaigns(context: &Arc<Context>, cases: &mut Vec<Case>) {
     type Campaign = fn() -> (String, Vec<String>);
-    let checks: [(&str, Campaign); 10] = [
+    let checks: [(&str, Campaign); 11] = [
         ("bounds on lateness hold", soundness::check),
         ("bounds on blocking hold", soundness::check_blocking),
         ("bounds on calls hold", soundness::check_calls),
         ("bounds on latencies hold", soundness::check_graphs),
         ("fine bounds hold", soundness::check_arranged),
         ("bounds by the clock hold", by_clock::check),
+        ("bounds of clusters that share a device hold", decided::check),
         ("study", study::check),
         ("what is proved holds among tasks that do anything", hostile::check),
         ("planted faults are found", hostile::check_planted),

@@ -269,6 +269,11 @@ fn task(
         }
         _ => return Err(format!("`{name}` does not say how long it uses the engine, or uses it in two ways")),
     };
+    // The kernel gives a new key to a job that sleeps and says nothing of it.
+    let waits = work.is_some() || system.suspends[number] > Nanoseconds::ZERO;
+    if let Some(why) = waiting.uncounted(number).into_iter().next().filter(|_| waits) {
+        return Err(format!("of `{name}`, {why}"));
+    }
     Ok(decided::Task {
         cpu: record.cluster as usize,
         execution: Nanoseconds(record.budget),
@@ -332,6 +337,12 @@ fn driver(
 }
 
 impl Study {
+    /// The users of the engine that the cluster shares with others, as they are counted here, if its device decides.
+    pub(super) fn users_of_decided(&self) -> Option<impl Iterator<Item = usize>> {
+        let share = self.decided.as_ref()?;
+        Some(self.locks.engines[share.engine].users.iter().map(|user| user.task))
+    }
+
     /// The tasks of all clusters that share an engine with this one, for the analysis, and their numbers among the system's; if that
     /// engine's device decides, and bounds are known.
     #[must_use]

@@ -120,6 +120,15 @@ pub fn drawn(seed: u64, number: u64) -> Result<Manifest, String> {
 /// # Errors
 /// Why there is no such system: text, for people.
 pub fn beside(seed: u64, number: u64) -> Result<Manifest, String> {
+    let manifest = parse(&text_beside(seed, number)?)?;
+    if hard_are_proved(&manifest) { Ok(manifest) } else { Err("not proved".to_owned()) }
+}
+
+/// The text of a system with tasks that are hard, perhaps in vain, and others that do anything.
+///
+/// # Errors
+/// It is not a system; the words name the mistakes.
+pub(crate) fn text_beside(seed: u64, number: u64) -> Result<String, String> {
     let mut source = Source::new(seed, number);
     let cpus = source.draw(2, 3);
     let mut text = drawn(seed, number)?.text.replace("trusted = true", "hard = true");
@@ -145,8 +154,7 @@ pub fn beside(seed: u64, number: u64) -> Result<Manifest, String> {
     if text.contains("handles.e") {
         text.push_str("\n[endpoints.e]\nserver = \"x0\"\n\n[notifications.n]\n");
     }
-    let manifest = parse(&text)?;
-    if hard_are_proved(&manifest) { Ok(manifest) } else { Err("not proved".to_owned()) }
+    Ok(text)
 }
 
 /// Whether all hard tasks are proved, and some of them shares the device with another cluster.

@@ -218,8 +218,11 @@ impl Decided {
             let Some(work) = task.work else { return Blocked { suspends: task.suspends, ..Blocked::default() } };
             let ends = self.system.completion.0.saturating_mul(work.commands);
             let blocking = Nanoseconds(response.device.0.saturating_add(response.driver.0));
-            let part =
-                Part { on: On::Engine(engine), span: blocking, largest: response.rival.map_or(usize::MAX, number) };
+            // Without a rival on the device it is the driver that works, for any other user.
+            let mut users =
+                (0..self.tasks.len()).filter(|other| other != at && self.system.tasks[*other].work.is_some());
+            let largest = response.rival.or_else(|| users.next()).map_or(usize::MAX, number);
+            let part = Part { on: On::Engine(engine), span: blocking, largest };
             Blocked {
                 requests: u32::try_from(work.commands).unwrap_or(u32::MAX),
                 operations: Nanoseconds(work.operations.0.saturating_add(ends)),

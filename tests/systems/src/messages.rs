@@ -11,9 +11,10 @@ use fusee_abi::trace::{DEFMT_BYTES, TEXT_BYTES};
 use fusee_host::defmt::{self, Speakers, Tables};
 use fusee_host::report;
 use fusee_host::system::{self, RunOptions, Workspace};
+use fusee_looks::trace::message_lines;
 use fusee_manifest::Profile;
 use fusee_manifest::trace::{Said, Trace};
-use fusee_tool::trace::message_lines;
+use fusee_pictures::page::{page, slices};
 use fusee_views::schedule::Schedule;
 
 /// The name of the check of messages.
@@ -176,11 +177,11 @@ pub fn check_page(root: &Path, browser: &str) -> Result<Vec<String>> {
     let folder = root.join("target/fusee");
     std::fs::create_dir_all(&folder)?;
     let path = folder.join("page.html");
-    std::fs::write(&path, schedule.page(&manifest.system, &manifest.system.name))?;
+    std::fs::write(&path, page(&schedule, &manifest.system, &manifest.system.name))?;
     let job = schedule.jobs.iter().rfind(|job| job.completed.is_some()).context("no job is complete")?;
     let named = |number: u32| format!("{}#{number}", manifest.system.tasks[job.task].name);
     let micros = |time: u64| report::microseconds(time) + " us";
-    let slices = schedule.slices();
+    let slices = slices(&schedule);
     let expected = [
         (String::new(), format!("{slices} slices read")),
         (format!("#{}", named(job.number)), format!("{}: released at {}", named(job.number), micros(job.release))),

@@ -29,8 +29,8 @@ use fusee_abi::trace::{Event, Record};
 use fusee_manifest::Resolved;
 use fusee_manifest::trace::Trace;
 
-use fusee_views::picture::thousandths;
 use fusee_views::schedule::Schedule;
+use fusee_views::thousandths;
 
 const RELEASE_LATENCY: &str = "RELEASE-LATENCY";
 const IPI_LATENCY: &str = "IPI-LATENCY";

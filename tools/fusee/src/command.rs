@@ -11,7 +11,7 @@ use fusee_host::words;
 use fusee_host::{report, table};
 use fusee_manifest::Profile;
 
-use crate::{analyze, completions, doc, new, passed, run, suggest, trace};
+use crate::{analyze, completions, doc, new, passed, run, suggest};
 
 /// The variable by which the installed command `fusee` (`tools/launcher`) gives its name.
 const CALLED: &str = "FUSEE_CALLED";
@@ -102,7 +102,7 @@ enum Command {
     /// Simulates CPUs that all call at once: how much they do, and how long they wait for the kernel's lock
     Contention(passed::Passed),
     /// Prints the records of the last run as text, or writes other views of it.
-    Trace(trace::TraceArguments),
+    Trace(passed::Passed),
     /// Runs a system in QEMU, or listens to one, and shows what each task does at the moment: who waits for whom, how late jobs are.
     Top(passed::Passed),
     /// Says what each task was doing when the last run ended, where it was in its source, what it held and who waited for it.
@@ -209,7 +209,7 @@ fn dispatch(arguments: &Arguments) -> Result<bool> {
         Command::Fuzz(passed) => research("fuzz", passed),
         Command::Coverage(passed) => research("coverage", passed),
         Command::Contention(passed) => research("contention", passed),
-        Command::Trace(arguments) => trace::trace(arguments),
+        Command::Trace(passed) => passed::looks("trace", passed, arguments),
         Command::Top(passed) => passed::looks("top", passed, arguments),
         Command::Dump(passed) => passed::looks("dump", passed, arguments),
         Command::LongestPath(passed) => passed::looks("longest-path", passed, arguments),

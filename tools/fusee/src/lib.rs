@@ -4,13 +4,10 @@
 //! command    the command line, and which module carries out a command
 //! passed     commands that other programs of this repository carry out
 //! run        `cargo xtask run`
-//! trace      `cargo xtask trace`: views of the last run
-//! explain    `trace explain`: why a job was late
 //! new        `cargo xtask new`
 //! doc        `cargo xtask doc`
 //! completions   scripts by which shells complete commands
 //! skeleton   the additions of `new --with` to the template
-//! stream     the trace that a task sends over a serial line
 //! analyze    `cargo xtask analyze`
 //! suggest    `analyze --suggest`
 //! task_set   task sets written as JSON
@@ -29,15 +26,12 @@ pub mod analyze;
 pub mod command;
 pub mod completions;
 pub mod doc;
-pub mod explain;
 pub mod new;
 pub mod passed;
 #[cfg(test)]
 mod published;
 pub mod run;
 pub mod skeleton;
-pub mod stream;
 pub mod suggest;
 pub mod task_set;
-pub mod trace;
 pub mod values;

@@ -7,7 +7,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 use fusee_host::report;
 use fusee_tool::command::Everywhere;
 
-use crate::{dump, export, gdb, longest_path, suggest, top};
+use crate::{dump, gdb, longest_path, suggest, top, trace};
 
 /// Look into systems that run.
 #[derive(Parser)]
@@ -21,6 +21,8 @@ pub struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Prints the records of the last run as text, or writes other views of it.
+    Trace(trace::TraceArguments),
     /// Runs a system in QEMU, or listens to one, and shows what each task does at the moment: who waits for whom, how late jobs are.
     Top(top::TopArguments),
     /// Says what each task was doing when the last run ended, where it was in its source, what it held and who waited for it.
@@ -32,9 +34,6 @@ enum Command {
     /// Prints lines for the manifest of the last run, as `analyze --suggest` was asked to.
     #[command(hide = true)]
     Suggest(suggest::SuggestArguments),
-    /// Writes a trace for other tools, as `trace` was asked to.
-    #[command(hide = true)]
-    Export(export::ExportArguments),
 }
 
 /// Reads the command line and carries out its command.
@@ -48,12 +47,12 @@ pub fn main() -> ExitCode {
 fn dispatch(arguments: &Arguments) -> Result<bool> {
     let install = arguments.everywhere.installs();
     match &arguments.command {
+        Command::Trace(arguments) => trace::trace(arguments),
         Command::Top(arguments) => top::top(arguments, install),
         Command::Dump(arguments) => dump::dump(arguments),
         Command::Gdb(arguments) => gdb::gdb(arguments, install),
         Command::LongestPath(arguments) => longest_path::longest_path(arguments),
         Command::Suggest(arguments) => suggest::suggest(arguments),
-        Command::Export(arguments) => export::export(arguments),
     }
 }
 

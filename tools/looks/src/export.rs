@@ -1,4 +1,4 @@
-//! A trace for other tools: the part of `cargo xtask trace` that is compiled when it is first asked for.
+//! A trace for other tools: the files that `cargo xtask trace` is asked for.
 
 use std::path::PathBuf;
 
@@ -7,37 +7,40 @@ use clap::Args;
 use fusee_exports::overheads::Overheads;
 use fusee_exports::{litmus, perfetto};
 use fusee_host::{system, words};
+use fusee_manifest::Manifest;
+use fusee_manifest::trace::Trace;
 
-/// Arguments, made by `cargo xtask trace`.
+/// Files for other tools.
 #[derive(Args)]
-pub struct ExportArguments {
-    /// The folder in which the trace and its manifest are kept.
-    folder: PathBuf,
-    #[arg(long)]
+pub struct Exports {
+    /// Write the trace for Perfetto.
+    #[arg(long, value_name = "FILE")]
     perfetto: Option<PathBuf>,
-    #[arg(long)]
+    /// Write what LITMUS^RT has records for in the format of its `sched_trace`.
+    #[arg(long, value_name = "FILE")]
     litmus: Option<PathBuf>,
-    #[arg(long)]
+    /// Write what paths of the kernel took at most, in microseconds, as SchedCAT reads it.
+    #[arg(long, value_name = "FILE")]
     overheads: Option<PathBuf>,
 }
 
-/// Writes the files that are asked for.
+/// Writes the files that are asked for, and returns their paths.
 ///
 /// # Errors
-/// The trace cannot be read, or a file cannot be written.
-pub fn export(arguments: &ExportArguments) -> Result<bool> {
-    let (trace, manifest) = system::kept_trace(&arguments.folder)?;
-    let system = &manifest.system;
-    if let Some(path) = &arguments.perfetto {
-        system::write(path, &perfetto::perfetto(&trace, system))?;
+/// A file cannot be written.
+pub fn export(exports: &Exports, trace: &Trace, manifest: &Manifest) -> Result<Vec<PathBuf>> {
+    let resolved = &manifest.system;
+    if let Some(path) = &exports.perfetto {
+        system::write(path, &perfetto::perfetto(trace, resolved))?;
     }
-    if let Some(path) = &arguments.litmus {
-        system::write(path, &litmus::write(&litmus::records(&trace, system)))?;
+    if let Some(path) = &exports.litmus {
+        system::write(path, &litmus::write(&litmus::records(trace, resolved)))?;
     }
-    if let Some(path) = &arguments.overheads {
-        let overheads = Overheads::of(&trace, system);
+    if let Some(path) = &exports.overheads {
+        let overheads = Overheads::of(trace, resolved);
         words::print(&overheads.summary());
         system::write(path, overheads.csv().as_bytes())?;
     }
-    Ok(true)
+    let paths = [&exports.perfetto, &exports.litmus, &exports.overheads];
+    Ok(paths.into_iter().flatten().cloned().collect())
 }

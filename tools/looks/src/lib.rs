@@ -2,7 +2,10 @@
 //!
 //! ```text
 //! command    the command line, and which module carries out a command
-//! export     the last run, for other tools
+//! trace      `cargo xtask trace`: views of the last run
+//! explain    `trace explain`: why a job was late
+//! stream     the trace that a task sends over a serial line
+//! export     files of `trace` for other tools
 //! top        `cargo xtask top`: the present state of each task
 //! dump       `cargo xtask dump`
 //! gdb        `cargo xtask gdb`
@@ -19,8 +22,11 @@
 
 pub mod command;
 pub mod dump;
+pub mod explain;
 pub mod export;
 pub mod gdb;
 pub mod longest_path;
+pub mod stream;
 pub mod suggest;
 pub mod top;
+pub mod trace;

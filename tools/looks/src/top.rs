@@ -16,6 +16,8 @@ use fusee_manifest::{Manifest, Resolved, Time};
 use fusee_views::now::Now;
 use fusee_views::stream::Stream;
 
+use crate::stream;
+
 use fusee_host::build::Kernel;
 use fusee_host::decisive::Decisive;
 use fusee_host::project::Project;
@@ -25,7 +27,7 @@ use fusee_host::table::Table;
 use fusee_host::turns::Turns;
 use fusee_host::words;
 use fusee_tool::command::SystemArguments;
-use fusee_tool::{stream, values};
+use fusee_tool::values;
 
 /// Host time between two looks.
 const PAUSE: Duration = Duration::from_millis(500);

@@ -1,20 +1,18 @@
 //! `cargo xtask trace`: views of the last run.
 
-use std::ops::Range;
 use std::path::PathBuf;
-use std::process::Command;
 
-use anyhow::{Context, Result, anyhow, ensure};
+use anyhow::{Context, Result, anyhow};
 use clap::{Args, Subcommand, ValueHint};
+use fusee_manifest::Resolved;
 use fusee_manifest::trace::{Message, Said, Trace};
-use fusee_manifest::{Manifest, Resolved, Time};
-use fusee_views::picture::{Drawing, LEAST_WIDTH, WIDTH};
+use fusee_pictures::{Pictures, page::page};
 use fusee_views::schedule::Schedule;
 
-use crate::passed::LOOKS;
-use crate::{explain, stream, values};
+use crate::export::{self, Exports};
+use crate::{explain, stream};
 use fusee_host::defmt::{self, Speakers};
-use fusee_host::project::{Project, program};
+use fusee_host::project::Project;
 use fusee_host::words;
 use fusee_host::{report, system};
 
@@ -42,85 +40,14 @@ pub struct TraceArguments {
     /// Write a page to look around in: all of the schedule, in one file.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     html: Option<PathBuf>,
-    /// Write the trace for Perfetto.
-    #[arg(long, value_name = "FILE")]
-    perfetto: Option<PathBuf>,
-    /// Write what LITMUS^RT has records for in the format of its `sched_trace`.
-    #[arg(long, value_name = "FILE")]
-    litmus: Option<PathBuf>,
-    /// Write what paths of the kernel took at most, in microseconds, as SchedCAT reads it.
-    #[arg(long, value_name = "FILE")]
-    overheads: Option<PathBuf>,
+    #[command(flatten)]
+    exports: Exports,
 }
 
 #[derive(Subcommand)]
 enum View {
     /// Says where the time of a job went, to the nanosecond
     Explain(explain::ExplainArguments),
-}
-
-/// The package of the program that draws pictures in pixels, which is built when one is first asked for.
-const RASTER: &str = "fusee-raster";
-
-/// Pictures of a schedule.
-#[derive(Args)]
-pub struct Pictures {
-    /// Draw the schedule.
-    #[arg(long, value_name = "FILE")]
-    pub svg: Option<PathBuf>,
-    /// Draw it in pixels.
-    #[arg(long, value_name = "FILE")]
-    png: Option<PathBuf>,
-    /// Where the picture begins; unless told otherwise at the first release.
-    #[arg(long, value_parser = values::time)]
-    from: Option<Time>,
-    /// Where the picture ends.
-    #[arg(long, value_parser = values::time)]
-    until: Option<Time>,
-    /// How wide it is, in pixels, 300 to 20000. Letters are as large in a narrow one.
-    #[arg(long, default_value_t = WIDTH, value_parser = clap::value_parser!(u64).range(LEAST_WIDTH..=20_000))]
-    width: u64,
-}
-
-impl Pictures {
-    /// Whether there is one to draw.
-    pub fn any(&self) -> bool {
-        self.svg.is_some() || self.png.is_some()
-    }
-
-    /// Draws what is asked for, and says which files these are.
-    pub fn draw(&self, trace: &Trace, manifest: &Manifest, title: &str) -> Result<Vec<PathBuf>> {
-        if !self.any() {
-            ensure!(self.from.is_none() && self.until.is_none(), "`--from` and `--until` are for `--svg` and `--png`");
-            return Ok(Vec::new());
-        }
-        let schedule = Schedule::of(trace, &manifest.system);
-        let window = self.window(&schedule.window(manifest.system.start));
-        ensure!(window.start < window.end, "the picture would end before it begins");
-        let drawing = Drawing { title, window, width: self.width };
-        let svg = schedule.picture(&manifest.system, &drawing);
-        let mut written = Vec::new();
-        if let Some(path) = &self.svg {
-            system::write(path, svg.as_bytes())?;
-            written.push(path.clone());
-        }
-        if let Some(path) = &self.png {
-            let draft = path.with_extension("svg.draft");
-            system::write(&draft, svg.as_bytes())?;
-            let drawn = Command::new(program(RASTER)?).arg(&draft).arg(path).status();
-            std::fs::remove_file(&draft)?;
-            ensure!(drawn.context("`fusee-raster` does not start")?.success(), "no picture: {}", path.display());
-            written.push(path.clone());
-        }
-        Ok(written)
-    }
-
-    /// The part to be drawn; what is not asked for is as `all` says.
-    fn window(&self, all: &Range<u64>) -> Range<u64> {
-        let from = self.from.map_or(all.start, |from| from.0);
-        let length = all.end - all.start;
-        from..self.until.map_or(from + length, |until| until.0)
-    }
 }
 
 /// Shows what is asked for of the last run; `false`: there is no such thing.
@@ -173,34 +100,12 @@ pub fn trace(arguments: &TraceArguments) -> Result<bool> {
     }
     let mut written = arguments.pictures.draw(&trace, &manifest, &title)?;
     if let Some(path) = &arguments.html {
-        system::write(path, Schedule::of(&trace, system).page(system, &title).as_bytes())?;
+        system::write(path, page(&Schedule::of(&trace, system), system, &title).as_bytes())?;
         written.push(path.clone());
     }
-    let exports =
-        [("--perfetto", &arguments.perfetto), ("--litmus", &arguments.litmus), ("--overheads", &arguments.overheads)];
-    let exports: Vec<(&str, &PathBuf)> =
-        exports.iter().filter_map(|(name, path)| Some((*name, path.as_ref()?))).collect();
-    if !exports.is_empty() {
-        export(&exports, &trace, &manifest, &project)?;
-        written.extend(exports.into_iter().map(|(_, path)| path.clone()));
-    }
+    written.extend(export::export(&arguments.exports, &trace, &manifest)?);
     written.iter().for_each(|path| words::say(&path.display().to_string()));
     if written.is_empty() { system::print_trace(&trace, &manifest, arguments.canonical) } else { Ok(true) }
-}
-
-/// Lets the program of [`LOOKS`] write files for other tools.
-fn export(files: &[(&str, &PathBuf)], trace: &Trace, manifest: &Manifest, project: &Project) -> Result<()> {
-    let folder = project.kept(&format!("export.{}", std::process::id()))?;
-    system::keep_trace(&Project { kept_in: folder.clone(), ..project.clone() }, manifest, trace)?;
-    let mut command = Command::new(program(LOOKS)?);
-    command.arg("export").arg(&folder);
-    for (name, path) in files {
-        command.arg(name).arg(path);
-    }
-    let status = command.status();
-    std::fs::remove_dir_all(&folder)?;
-    ensure!(status.with_context(|| format!("`{LOOKS}` does not start"))?.success(), "nothing is written");
-    Ok(())
 }
 
 /// An error once more, for one who owns it.

@@ -5,7 +5,7 @@
 //! line. A task has one colour everywhere. A task that runs at another's expense is underlined with the payer's colour, and one
 //! that runs with a key that is not its own is shaded.
 //!
-//! [`Schedule`] is the trace in intervals; [`Schedule::picture`] draws a part of it. The same trace gives
+//! [`Schedule`] is the trace in intervals; [`picture`] draws a part of it. The same trace gives
 //! the same text: coordinates are tenths of a pixel, in integers.
 //!
 //! # Invariant
@@ -17,8 +17,9 @@ use std::ops::Range;
 
 use fusee_manifest::{PolicyName, Resolved};
 
-use crate::explain::{Step, Wait};
-use crate::schedule::{Job, Run, Schedule};
+use fusee_views::explain::{Step, Wait};
+use fusee_views::schedule::{Job, Run, Schedule};
+use fusee_views::thousandths;
 
 //--- From intervals to shapes
 
@@ -111,133 +112,130 @@ struct Canvas<'a> {
     text: String,
 }
 
-impl Schedule {
-    /// Draws a window of time.
-    #[must_use]
-    pub fn picture(&self, system: &Resolved, drawing: &Drawing<'_>) -> String {
-        let window = drawing.window.start..drawing.window.end.max(drawing.window.start + 1);
-        let width = drawing.width.max(LEAST_WIDTH);
-        let shows = |from: u64, until: u64| from < window.end && until > window.start;
-        let tasks: Vec<usize> = (0..system.tasks.len())
-            .filter(|task| {
-                let job = |job: &Job| job.task == *task && job.release <= window.end && shown(job) >= window.start;
-                let run = |run: &Run| run.task == *task && shows(run.from, run.until);
-                self.jobs.iter().any(job) || self.runs.iter().any(run)
-            })
-            .collect();
-        let tokens: Vec<(usize, u32)> = (0..system.pools.len())
-            .flat_map(|pool| (0..system.pools[pool].1.replicas).map(move |token| (pool, token)))
-            .filter(|(pool, _)| self.tokens.iter().any(|one| one.pool == *pool && shows(one.from, one.until)))
-            .collect();
-        let mut canvas = Canvas { system, window, width, text: String::new() };
-        let lines = canvas.small_print(self.end);
-        let head = LINES + LINE * lines.len() as u64;
-        let engines = system.engines.len() as u64;
-        let engines_at = head + u64::from(system.cpus) * LANE + if engines > 0 { GAP } else { 0 };
-        let tokens_at = engines_at + engines * LANE + if tokens.is_empty() { 0 } else { GAP };
-        let tasks_at = tokens_at + tokens.len() as u64 * LANE + GAP;
-        let bottom = tasks_at + tasks.len() as u64 * TASK;
-        let (legend, rows) = canvas.legend(bottom + 40, self);
-        let height = bottom + 40 + rows * ITEM;
-        let _ = write!(
-            canvas.text,
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" viewBox=\"0 0 {width} {height}\">\n<style>{STYLE}</style>\n\
+/// Draws a window of time.
+#[must_use]
+pub fn picture(schedule: &Schedule, system: &Resolved, drawing: &Drawing<'_>) -> String {
+    let window = drawing.window.start..drawing.window.end.max(drawing.window.start + 1);
+    let width = drawing.width.max(LEAST_WIDTH);
+    let shows = |from: u64, until: u64| from < window.end && until > window.start;
+    let tasks: Vec<usize> = (0..system.tasks.len())
+        .filter(|task| {
+            let job = |job: &Job| job.task == *task && job.release <= window.end && shown(job) >= window.start;
+            let run = |run: &Run| run.task == *task && shows(run.from, run.until);
+            schedule.jobs.iter().any(job) || schedule.runs.iter().any(run)
+        })
+        .collect();
+    let tokens: Vec<(usize, u32)> = (0..system.pools.len())
+        .flat_map(|pool| (0..system.pools[pool].1.replicas).map(move |token| (pool, token)))
+        .filter(|(pool, _)| schedule.tokens.iter().any(|one| one.pool == *pool && shows(one.from, one.until)))
+        .collect();
+    let mut canvas = Canvas { system, window, width, text: String::new() };
+    let lines = canvas.small_print(schedule.end);
+    let head = LINES + LINE * lines.len() as u64;
+    let engines = system.engines.len() as u64;
+    let engines_at = head + u64::from(system.cpus) * LANE + if engines > 0 { GAP } else { 0 };
+    let tokens_at = engines_at + engines * LANE + if tokens.is_empty() { 0 } else { GAP };
+    let tasks_at = tokens_at + tokens.len() as u64 * LANE + GAP;
+    let bottom = tasks_at + tasks.len() as u64 * TASK;
+    let (legend, rows) = canvas.legend(bottom + 40, schedule);
+    let height = bottom + 40 + rows * ITEM;
+    let _ = write!(
+        canvas.text,
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" viewBox=\"0 0 {width} {height}\">\n<style>{STYLE}</style>\n\
              {PATTERNS}\n<rect width=\"{width}\" height=\"{height}\" fill=\"#fff\"/>\n"
-        );
-        canvas.heading(drawing.title, &lines);
-        canvas.axis(head, bottom);
-        for cpu in 0..system.cpus {
-            let top = head + u64::from(cpu) * LANE;
-            canvas.lane(&format!("CPU {cpu}"), top);
-            for run in self.runs.iter().filter(|run| u32::from(run.cpu) == cpu) {
-                canvas.run(run, top);
-            }
-        }
-        for (engine, (name, _)) in system.engines.iter().enumerate() {
-            let top = engines_at + engine as u64 * LANE;
-            canvas.lane(name, top);
-            for (spans, class) in [(&self.holds, "run"), (&self.drains, "run drain")] {
-                for span in spans.iter().filter(|span| span.of == engine) {
-                    let name = &system.tasks[span.task].name;
-                    canvas.bar(class, span.task, (top, LANE_BAR), span.from..span.until, name);
-                }
-            }
-        }
-        for (row, (pool, token)) in tokens.iter().enumerate() {
-            let top = tokens_at + row as u64 * LANE;
-            let (name, description) = &system.pools[*pool];
-            let is_alone = description.replicas == 1;
-            canvas.lane(&if is_alone { name.clone() } else { format!("{name} {token}") }, top);
-            for held in self.tokens.iter().filter(|held| (held.pool, held.token) == (*pool, *token)) {
-                let name = &system.tasks[held.task].name;
-                canvas.bar("run", held.task, (top, LANE_BAR), held.from..held.until, name);
-            }
-        }
-        for (row, task) in tasks.iter().enumerate() {
-            self.task(&mut canvas, *task, tasks_at + row as u64 * TASK);
-        }
-        canvas.text + &legend + "</svg>\n"
-    }
-
-    fn task(&self, canvas: &mut Canvas<'_>, task: usize, top: u64) {
-        let base = top + TASK - 8;
-        let name = escaped(&shortened(&canvas.system.tasks[task].name));
-        let _ = writeln!(
-            canvas.text,
-            "<rect x=\"{}\" y=\"{}\" width=\"9\" height=\"9\" fill=\"{}\" class=\"run\"/><text class=\"row\" x=\"{}\" y=\"{}\">{name}</text>\n<line class=\"base\" x1=\"{LEFT}\" x2=\"{}\" y1=\"{base}\" y2=\"{base}\"/>",
-            LEFT - 19,
-            base - 10,
-            colour(task),
-            LEFT - 24,
-            base - 2,
-            canvas.width - RIGHT
-        );
-        for wait in self.waits.iter().filter(|wait| wait.task == task) {
-            let span = wait.from..wait.until;
-            if let (Some(class), Some((left, width))) = (waiting(wait.wait), canvas.place(&span)) {
-                let words = escaped(&Step::Waited(wait.wait).words(canvas.system));
-                let _ = writeln!(
-                    canvas.text,
-                    "<rect class=\"{class}\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"4\"><title>{name} {words} {}</title></rect>",
-                    tenths(left),
-                    base - 4,
-                    tenths(width),
-                    times(&span)
-                );
-            }
-        }
-        for run in self.runs.iter().filter(|run| run.task == task) {
-            canvas.bar("run", task, (base - 12, 12), run.from..run.until, "");
-            canvas.shade(run, (base - 12, 12));
-        }
-        for span in self.dry.iter().filter(|span| span.task == task) {
-            if let Some((left, width)) = canvas.place(&(span.from..span.until)) {
-                let _ = writeln!(
-                    canvas.text,
-                    "<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"8\" fill=\"url(#dry)\"/>",
-                    tenths(left),
-                    base - 8,
-                    tenths(width)
-                );
-            }
-        }
-        for job in self.jobs.iter().filter(|job| job.task == task) {
-            canvas.arrow("up", job.release, (base, top + 3));
-            canvas.arrow("down", job.deadline, (top + 3, base));
-            if let Some(done) = job.completed.filter(|done| canvas.window.contains(done)) {
-                let at = tenths(canvas.x(done));
-                // A late one is not where the dot of the next job may be.
-                let (class, y) = if done > job.deadline { ("late", base + 5) } else { ("done", base) };
-                let _ = writeln!(canvas.text, "<circle class=\"{class}\" cx=\"{at}\" cy=\"{y}\" r=\"2.6\"/>");
-            }
-        }
-        for (_, time) in self.skips.iter().filter(|(of, time)| *of == task && canvas.window.contains(time)) {
-            let at = tenths(canvas.x(*time));
-            let _ = writeln!(canvas.text, "<path class=\"skip\" d=\"M{at} {}m-3 -3l6 6m0 -6l-6 6\"/>", top + 8);
+    );
+    canvas.heading(drawing.title, &lines);
+    canvas.axis(head, bottom);
+    for cpu in 0..system.cpus {
+        let top = head + u64::from(cpu) * LANE;
+        canvas.lane(&format!("CPU {cpu}"), top);
+        for run in schedule.runs.iter().filter(|run| u32::from(run.cpu) == cpu) {
+            canvas.run(run, top);
         }
     }
+    for (engine, (name, _)) in system.engines.iter().enumerate() {
+        let top = engines_at + engine as u64 * LANE;
+        canvas.lane(name, top);
+        for (spans, class) in [(&schedule.holds, "run"), (&schedule.drains, "run drain")] {
+            for span in spans.iter().filter(|span| span.of == engine) {
+                let name = &system.tasks[span.task].name;
+                canvas.bar(class, span.task, (top, LANE_BAR), span.from..span.until, name);
+            }
+        }
+    }
+    for (row, (pool, token)) in tokens.iter().enumerate() {
+        let top = tokens_at + row as u64 * LANE;
+        let (name, description) = &system.pools[*pool];
+        let is_alone = description.replicas == 1;
+        canvas.lane(&if is_alone { name.clone() } else { format!("{name} {token}") }, top);
+        for held in schedule.tokens.iter().filter(|held| (held.pool, held.token) == (*pool, *token)) {
+            let name = &system.tasks[held.task].name;
+            canvas.bar("run", held.task, (top, LANE_BAR), held.from..held.until, name);
+        }
+    }
+    for (row, task) in tasks.iter().enumerate() {
+        task_row(schedule, &mut canvas, *task, tasks_at + row as u64 * TASK);
+    }
+    canvas.text + &legend + "</svg>\n"
 }
 
+fn task_row(schedule: &Schedule, canvas: &mut Canvas<'_>, task: usize, top: u64) {
+    let base = top + TASK - 8;
+    let name = escaped(&shortened(&canvas.system.tasks[task].name));
+    let _ = writeln!(
+        canvas.text,
+        "<rect x=\"{}\" y=\"{}\" width=\"9\" height=\"9\" fill=\"{}\" class=\"run\"/><text class=\"row\" x=\"{}\" y=\"{}\">{name}</text>\n<line class=\"base\" x1=\"{LEFT}\" x2=\"{}\" y1=\"{base}\" y2=\"{base}\"/>",
+        LEFT - 19,
+        base - 10,
+        colour(task),
+        LEFT - 24,
+        base - 2,
+        canvas.width - RIGHT
+    );
+    for wait in schedule.waits.iter().filter(|wait| wait.task == task) {
+        let span = wait.from..wait.until;
+        if let (Some(class), Some((left, width))) = (waiting(wait.wait), canvas.place(&span)) {
+            let words = escaped(&Step::Waited(wait.wait).words(canvas.system));
+            let _ = writeln!(
+                canvas.text,
+                "<rect class=\"{class}\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"4\"><title>{name} {words} {}</title></rect>",
+                tenths(left),
+                base - 4,
+                tenths(width),
+                times(&span)
+            );
+        }
+    }
+    for run in schedule.runs.iter().filter(|run| run.task == task) {
+        canvas.bar("run", task, (base - 12, 12), run.from..run.until, "");
+        canvas.shade(run, (base - 12, 12));
+    }
+    for span in schedule.dry.iter().filter(|span| span.task == task) {
+        if let Some((left, width)) = canvas.place(&(span.from..span.until)) {
+            let _ = writeln!(
+                canvas.text,
+                "<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"8\" fill=\"url(#dry)\"/>",
+                tenths(left),
+                base - 8,
+                tenths(width)
+            );
+        }
+    }
+    for job in schedule.jobs.iter().filter(|job| job.task == task) {
+        canvas.arrow("up", job.release, (base, top + 3));
+        canvas.arrow("down", job.deadline, (top + 3, base));
+        if let Some(done) = job.completed.filter(|done| canvas.window.contains(done)) {
+            let at = tenths(canvas.x(done));
+            // A late one is not where the dot of the next job may be.
+            let (class, y) = if done > job.deadline { ("late", base + 5) } else { ("done", base) };
+            let _ = writeln!(canvas.text, "<circle class=\"{class}\" cx=\"{at}\" cy=\"{y}\" r=\"2.6\"/>");
+        }
+    }
+    for (_, time) in schedule.skips.iter().filter(|(of, time)| *of == task && canvas.window.contains(time)) {
+        let at = tenths(canvas.x(*time));
+        let _ = writeln!(canvas.text, "<path class=\"skip\" d=\"M{at} {}m-3 -3l6 6m0 -6l-6 6\"/>", top + 8);
+    }
+}
 /// The class of a wait in the drawing; `None` for waits without others, which are not drawn.
 fn waiting(wait: Wait) -> Option<&'static str> {
     match wait {
@@ -487,11 +485,6 @@ fn tenths(value: u64) -> String {
         0 => (value / 10).to_string(),
         tenth => format!("{}.{tenth}", value / 10),
     }
-}
-
-/// Microseconds of nanoseconds, say: with three digits behind the point.
-pub fn thousandths(time: u64) -> String {
-    format!("{}.{:03}", time / 1_000, time % 1_000)
 }
 
 fn times(span: &Range<u64>) -> String {

@@ -72,7 +72,7 @@ mod tests {
 
     use super::*;
     use fusee_manifest::Manifest;
-    use fusee_views::picture::Drawing;
+    use fusee_pictures::picture::{Drawing, picture};
     use fusee_views::schedule::Schedule;
 
     const SYSTEM: &str = "[system]\nname = \"drawn\"\nboard = \"virt\"\ncpus = 1\n[tasks.first]\nscript = [\"burn 2ms\"]\nperiod = \"5ms\"\nbudget = \"3ms\"\n";
@@ -82,7 +82,7 @@ mod tests {
         let at = |time, event, thread| Record { time, event: event as u8, thread, job: 1, ..Record::default() };
         let records = vec![at(0, Event::Release, 1), at(10, Event::SwitchTo, 1), at(3_000_000, Event::SwitchAway, 1)];
         let schedule = Schedule::of(&Trace::from_records(records), &system);
-        schedule.picture(&system, &Drawing { title: "a title", window: 0..5_000_000, width })
+        picture(&schedule, &system, &Drawing { title: "a title", window: 0..5_000_000, width })
     }
 
     #[test]

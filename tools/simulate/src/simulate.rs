@@ -32,8 +32,8 @@ use fusee_host::project::Project;
 use fusee_host::report;
 use fusee_host::system;
 use fusee_host::words;
+use fusee_pictures::Pictures;
 use fusee_tool::task_set as written;
-use fusee_tool::trace::Pictures;
 use fusee_tool::values::{self, Sizes};
 
 use crate::hosted;

@@ -4,8 +4,6 @@
 //! simulator.
 //!
 //! - [`schedule`]: the trace in intervals.
-//! - [`picture`]: these as SVG (`tools/raster` makes PNG of it).
-//! - [`page`]: these as a page to look around in.
 //! - [`explain`]: where the time of a job went.
 //! - [`state`]: the present state of a task, and its words.
 //! - [`now`]: the present states of all tasks, from the records so far.
@@ -15,15 +13,13 @@
 //! - [`services`]: how long services took.
 //! - [`turns`]: when emulated CPUs were not executed, which `explain` tells apart.
 //!
-//! Not here: views for other tools (`tools/exports`).
+//! Not here: pictures (`tools/pictures`), views for other tools (`tools/exports`).
 #![forbid(unsafe_code)]
 
 pub mod explain;
 pub mod latency;
 pub mod metrics;
 pub mod now;
-pub mod page;
-pub mod picture;
 #[cfg(test)]
 mod random;
 pub mod schedule;
@@ -32,3 +28,8 @@ pub mod state;
 pub mod stream;
 mod tokens;
 pub mod turns;
+
+/// Microseconds of nanoseconds, say: with three digits behind the point.
+pub fn thousandths(time: u64) -> String {
+    format!("{}.{:03}", time / 1_000, time % 1_000)
+}

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use fusee_manifest::Resolved;
 
 use super::{Explanation, Part, Path, Step, Wait, charged, line_of};
-use crate::picture::thousandths;
+use crate::thousandths;
 
 impl Explanation {
     /// In words: a sentence, and the parts as a tree, the longest first.

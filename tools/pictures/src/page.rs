@@ -166,9 +166,9 @@ mod tests {
             let mut schedule = Schedule::of(&trace, &system);
             schedule.runs.retain(|run| u32::from(run.cpu) < system.cpus);
             schedule.tokens.retain(|token| token.token < 2);
-            let page = page(&schedule, &system, &system.name);
-            prop_assert_eq!(&page, &page(&schedule, &system, &system.name));
-            let data = data_of(&page);
+            let text = page(&schedule, &system, &system.name);
+            prop_assert_eq!(&text, &page(&schedule, &system, &system.name));
+            let data = data_of(&text);
             let lists = [("runs", 8), ("jobs", 5), ("holds", 4), ("drains", 4), ("held_tokens", 4), ("waits", 6), ("dry", 3)];
             let read: usize = lists.iter().map(|(list, width)| entries(&data, list, *width).len()).sum();
             prop_assert_eq!(read, slices(&schedule));

@@ -530,7 +530,7 @@ mod tests {
         ];
         let system = random::system();
         let schedule = Schedule::of(&Trace::from_records(records), &system);
-        schedule.picture(&system, &Drawing { title: "a title", window, width })
+        picture(&schedule, &system, &Drawing { title: "a title", window, width })
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Clusters that share an engine whose device decides, as a campaign: whether the kernel keeps their bounds.
+//! Clusters that share an engine that its device arbitrates, as a campaign: whether the kernel keeps their bounds.
 
 use fusee_campaigns::decided::{DecidedReport, bounds, decided};
 use fusee_campaigns::draws::Draws;

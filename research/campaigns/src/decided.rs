@@ -1,4 +1,4 @@
-//! Clusters of one CPU each that share an engine whose device decides: their bounds against the whole kernel.
+//! Clusters of one CPU each that share an engine that its device arbitrates: their bounds against the whole kernel.
 //!
 //! Each system has two or three CPUs under RM, DM or FP, tasks that only compute or sleep, and tasks with commands for one device of
 //! several SMs, which works for the task of the highest priority of all CPUs. It is run with jobs that take their worst times, from
@@ -101,7 +101,7 @@ pub fn decided(draws: Draws, claims: &Claiming<'_>) -> DecidedReport {
 pub fn drawn(seed: u64, number: u64) -> Result<Manifest, String> {
     let (text, _) = draw(seed, number, &HashMap::new());
     let Ok(manifest) = parse(&text) else { return parse(&text) };
-    // Budgets as long as what the driver may take from them.
+    // Budgets as long as the driver's share of them.
     let mut lends = HashMap::new();
     for index in 0..manifest.system.clusters.len() {
         let Ok(study) = Study::new(&manifest.system, index) else { continue };

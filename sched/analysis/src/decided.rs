@@ -1,4 +1,4 @@
-//! Response times on several CPUs, one in each cluster, of tasks that share an engine whose device decides by their priorities.
+//! Response times on several CPUs, one in each cluster, of tasks that share an engine that its device arbitrates by their priorities.
 //!
 //! Each CPU runs its own tasks by fixed priorities. A job submits commands to the device, and is suspended while they work. The
 //! device works for the job of the highest priority of all CPUs, and takes its units from any other. A driver, a thread that may
@@ -7,7 +7,7 @@
 //! # Words
 //!
 //! *e<sub>i</sub>* is the execution of a job, which is enforced, *s<sub>i</sub>* the time that it sleeps, *g<sub>i</sub>* the time that the device works for
-//! it, room for its commands included, *q<sub>i</sub>* the time that these commands take from the others besides: what was saved is
+//! it, room for its commands included, *q<sub>i</sub>* the time that these commands take from the others besides: saved state is
 //! restored. *n<sub>i</sub>* is the number of its commands, *c* the driver's work for one, *p<sub>i</sub>* the period, *r<sub>i</sub>* the bound.
 //!
 //! # The bound
@@ -16,14 +16,14 @@
 //!
 //! 1. it executes, or sleeps, or the device works for it;
 //! 2. a task of its own CPU with no lower priority executes;
-//! 3. the device works for a task of any CPU with no lower priority, or restores what it has saved for one: this keeps the job
+//! 3. the device works for a task of any CPU with no lower priority, or restores its saved state: this keeps the job
 //!    waiting only if it has commands of its own;
 //! 4. or the driver executes. It executes for a command that has ended, at most once for each, and in the job's place or before it.
 //!
 //! The first is *e<sub>i</sub> + s<sub>i</sub> + g<sub>i</sub> + n<sub>i</sub> c*. For the second and the third let *t <= a* begin the window [*t*, *f*). A job of *j* that
 //! executes in it for *x <= e<sub>j</sub>* ends at *t + x* or later, so it is released after *t + x - r<sub>j</sub>*; the next ones are released *p<sub>j</sub>*
 //! apart. This is as if the first were released after *t - (r<sub>j</sub> - e<sub>j</sub>)* and executed for *e<sub>j</sub>*: hence jitter of
-//! *r<sub>j</sub> - e<sub>j</sub>* (Chen and others 2019; jitter of *s<sub>j</sub>* is wrong, and so is none). The same argument holds for the device: what it does
+//! *r<sub>j</sub> - e<sub>j</sub>* (Chen and others 2019; jitter of *s<sub>j</sub>* is wrong, and so is none). The same argument holds for the device: its work
 //! for a job of *h* takes *g<sub>h</sub> + q<sub>h</sub>*, and lies before the job's end but for *q<sub>h</sub>* at most. So the first job with a part *x* in
 //! the window is released after *t + x - q<sub>h</sub> - r<sub>h</sub>*, as if it had jitter of *r<sub>h</sub> - g<sub>h</sub>*. Each command of another task *u* that
 //! has ended in the window is of a job that is released in (*t - r<sub>u</sub>*, *f*); and one of each task may have ended before, for which the
@@ -35,7 +35,7 @@
 //! > *+ c (1 + sum over u of (1 + n<sub>u</sub> ceil((w + r<sub>u</sub>) / p<sub>u</sub>)))*, if the job's CPU has any tasks with commands.
 //!
 //! A task of higher priority on the same CPU that is never suspended has no jitter: let *t* be the last instant up to *a* before
-//! which no such job was left. From then until *a* the CPU executes such jobs, or what comes before them.
+//! which no such job was left. From then until *a* the CPU executes such jobs, or work that comes before them.
 //!
 //! Bounds depend on each other, on those of lower priority by the last line. They are computed in turn, from no interference on,
 //! until none grows. These hold: until the first job that is later than its bound, all others were within theirs.
@@ -70,7 +70,7 @@ const STEPS: u64 = 4_000_000;
 pub struct Work {
     /// The longest time that the device works for the job while no other job comes first, making room included.
     pub operations: Nanoseconds,
-    /// The additional time by which its commands delay those of others: what was taken away is given back.
+    /// The additional time by which its commands delay those of others: saving and restoring.
     pub switching: Nanoseconds,
     /// The part of the job's execution in which the device works for nobody.
     pub updates: Nanoseconds,

@@ -24,7 +24,7 @@
 //! - [`overheads`]: the costs of the kernel itself.
 //! - [`blocking`]: how long jobs wait for engines and tokens.
 //! - [`servers`]: how long they wait for servers.
-//! - [`decided`]: response times of tasks of several CPUs that share an engine whose device decides.
+//! - [`decided`]: response times of tasks of several CPUs that share an engine that its device arbitrates.
 //! - [`pi_blocking`]: which delays of a schedule a blocking term has to cover.
 //! - [`report`]: all of it, for one cluster.
 //! - [`certify`]: a report with witnesses, for a checker that does not trust this crate.

@@ -11,7 +11,7 @@
 //! | global fixed priorities | response times by interference, with limited carry-in |
 //! | engines alone | the execution of others in a window |
 //! | one CPU, with suspension | response times, with the suspension of others as jitter of their releases |
-//! | a CPU for each cluster, and an engine whose device decides | response times of all clusters together ([`decided`](crate::decided)) |
+//! | a CPU for each cluster, and an engine that its device arbitrates | response times of all clusters together ([`decided`](crate::decided)) |
 //! | released by the clock | the reachable states of the schedule, asked for where all others are silent |
 //!
 //! With engines and blocking all of these are sufficient only.
@@ -65,7 +65,7 @@ pub enum Test {
     Jitter,
     /// The reachable states of the schedule, where the clock alone releases jobs.
     Reachability,
-    /// Response times on several CPUs that share an engine whose device decides.
+    /// Response times on several CPUs that share an engine that its device arbitrates.
     Decided,
     /// Compliant-vector analysis as printed.
     Printed,

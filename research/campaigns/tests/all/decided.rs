@@ -1,4 +1,4 @@
-//! Clusters of one CPU each that share an engine whose device decides: their bounds against the kernel, alone and beside tasks that do
+//! Clusters of one CPU each that share an engine that its device arbitrates: their bounds against the kernel, alone and beside tasks that do
 //! anything.
 
 use fusee_campaigns::decided::{beside, bounds, decided};

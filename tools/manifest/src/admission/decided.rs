@@ -1,4 +1,4 @@
-//! Clusters of one CPU each that share an engine whose device decides: the conditions under which bounds are known.
+//! Clusters of one CPU each that share an engine that its device arbitrates: the conditions under which bounds are known.
 //!
 //! The device compares the keys of jobs of all these clusters. So these have one policy, with constant points, and the point of a
 //! task is its priority on the device as well. The driver of the device runs on the time of a job that waits for it, on a CPU of
@@ -22,7 +22,7 @@ use super::servers::Waiting;
 use super::{Study, analysed, comes_early, unknown};
 use crate::resolve::{Resolved, SAVE};
 
-/// The tasks of all clusters that share an engine whose device decides.
+/// The tasks of all clusters that share an engine that its device arbitrates.
 #[derive(Clone, Debug)]
 pub(super) struct Decided {
     /// The tasks, for the analysis.
@@ -65,7 +65,7 @@ fn users_of<'a>(system: &'a Resolved, engines: &'a [usize]) -> impl Iterator<Ite
     users.map(|user| user.task as usize)
 }
 
-/// The tasks of all clusters that share an engine whose device decides, if such an engine exists; or the reason why no bounds are known,
+/// The tasks of all clusters that share an engine that its device arbitrates, if such an engine exists; or the reason why no bounds are known,
 /// in words.
 pub(super) fn decided(system: &Resolved, waiting: &Waiting<'_>) -> Option<Result<Decided, String>> {
     let engines = shared(system)?;
@@ -183,7 +183,7 @@ impl Decided {
         self.clusters.contains(&cluster)
     }
 
-    /// The task on whose declarations the others rely, and that nobody holds to them.
+    /// The task on whose declarations the others rely, with no mechanism that enforces these.
     pub(super) fn untrusted(&self, task: usize) -> Option<usize> {
         let relies = |(other, one): (&usize, &decided::Task)| {
             let waits = one.work.is_some() || one.suspends > Nanoseconds::ZERO;
@@ -289,7 +289,7 @@ fn task(
 }
 
 /// The time by which a command of `user` delays those of others besides its own time: its room may be taken on one unit after the
-/// other, and what was saved is restored.
+/// other, and saved state is restored.
 fn switching(system: &Resolved, user: &image::EngineUser) -> u64 {
     let place = system.engine_places[user.engine as usize];
     let room = place.map_or(0, |(device, _)| system.devices[device].mechanism.delay(SAVE, u64::MAX));
@@ -354,7 +354,7 @@ impl Study {
     }
 }
 
-/// What the analysis of a cluster knows of an engine whose device decides for several.
+/// The facts that the analysis of a cluster has of an engine that its device arbitrates for several clusters.
 #[derive(Clone, Debug)]
 pub(super) struct Share {
     /// All tasks that share it.

@@ -139,7 +139,7 @@ impl Study {
         let mut groups: Vec<Vec<usize>> = engines.chain(pools).collect();
         // Servers may call each other: one group.
         groups.push(servers.flatten().collect());
-        // Where clusters share an engine whose device decides, all their tasks rely on the bounds of its users.
+        // Where clusters share an engine that its device arbitrates, all their tasks rely on the bounds of its users.
         if let Some(users) = self.users_of_decided() {
             groups.push((0..self.members.len()).chain(users).collect());
         }

@@ -54,7 +54,7 @@ impl Resolved {
         one == other || (group(one) != 0 && group(one) == group(other)) || self.are_parts_of_one(one, other)
     }
 
-    /// The shortest period of jobs of `task` on an engine whose device decides, and the time after its release for which one is
+    /// The shortest period of jobs of `task` on an engine that its device arbitrates, and the time after its release for which one is
     /// taken to be pending, which the analysis looks at. `None`: it has no jobs.
     pub(crate) fn period_and_window(&self, task: usize) -> Option<(u64, u64)> {
         let own = self.tasks[task].reservation.map(|own| &self.reservations[own])?;
@@ -219,7 +219,7 @@ impl Resolver<'_> {
         Ok(())
     }
 
-    /// Adds the time that users of an engine whose device decides are suspended for restores, since work that was saved for others
+    /// Adds the time that users of an engine that its device arbitrates are suspended for restores, since work that was saved for others
     /// is restored after that: a restore for each command of another that comes while the job may be pending. So long it keeps its
     /// key, too.
     fn add_restores(&mut self, engine: usize, users: &[usize]) {
@@ -264,7 +264,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// Gives each user of an engine whose device decides a lock of its own.
+    /// Gives each user of an engine that its device arbitrates a lock of its own.
     pub(super) fn split_locks(&mut self) {
         self.out.arbitrated = vec![None; self.out.engines.len()];
         for index in 0..self.out.engines.len() {

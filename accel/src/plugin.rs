@@ -210,7 +210,8 @@ pub fn withdraw<const U: usize>(tokens: &mut Tokens, plugin: &mut Plugin<U>, use
     tokens::withdraw(tokens, plugin, user)
 }
 
-/// See [`Pool::change_key`].
+/// Gives the request of `user` the base key `key`, with the advice of `plugin`. `None` if `user` has no request. See also
+/// [`Pool::change_key`].
 pub fn change_key<const U: usize>(tokens: &mut Tokens, plugin: &Plugin<U>, user: u16, key: Key) -> Option<Change> {
     tokens::change_key(tokens, plugin, user, key)
 }

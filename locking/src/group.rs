@@ -158,7 +158,7 @@ impl<Key: Copy + Ord, const N: usize> GroupLock<Key, N> {
         &self.requests
     }
 
-    /// The request of `user`.
+    /// The incomplete request of `user`, granted or waiting. `None`: it has no request.
     #[must_use]
     pub fn request_of(&self, user: u16) -> Option<&Request<Key>> {
         self.requests.iter().find(|request| request.user == user)

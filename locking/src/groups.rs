@@ -56,7 +56,7 @@ pub fn withdraw(group: &mut Group, user: u16) -> Option<Change> {
     group.withdraw(user)
 }
 
-/// See [`GroupLock::should_yield`].
+/// Whether `user`, which holds its locks, should release them between two operations: see [`GroupLock::should_yield`].
 #[must_use]
 #[inline(never)]
 pub fn should_yield(group: &Group, user: u16) -> bool {

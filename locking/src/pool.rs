@@ -338,8 +338,8 @@ impl<Key: Copy + Ord, const K: usize, const N: usize> Pool<Key, K, N> {
         }
     }
 
-    /// Users for which [`Pool::waits_on`] has changed by the last operation, which made `change`. To bring the graph of
-    /// waiting up to date, first let all of them stop waiting, then let each wait for its new target.
+    /// Users whose [`Pool::waits_on`] was changed by the last operation, which returned `change`. To update the graph of waiting,
+    /// first remove the old edges of all these users, then add an edge from each to its new target.
     pub fn moved(&self, change: Change) -> impl Iterator<Item = u16> {
         let is_it = move |(index, _): &(usize, &Request<Key>)| change.moved.has(*index);
         self.requests.iter().enumerate().filter(is_it).map(|(_, request)| request.user)

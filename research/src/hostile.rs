@@ -168,7 +168,7 @@ fn outcome(report: &HostileReport) -> Outcome {
     Outcome { systems: report.systems, jobs: report.jobs, wrong, report: report.to_string() }
 }
 
-/// Simulates the systems of the suite: the results, in words, and the faults.
+/// Simulates the random systems of [`CAMPAIGN`]. Returns a sentence about the results, and the problems found: none if all is well.
 pub fn check() -> (String, Vec<String>) {
     let all = match CAMPAIGN.draws() {
         Ok(all) => all,

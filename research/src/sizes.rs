@@ -76,8 +76,8 @@ pub fn too_large(sizes: Sizes) -> Vec<String> {
     problems
 }
 
-/// The bytes that a feature adds to the kernel's text and read-only data: `text` with all features, `without` with all but that. Whether it is too
-/// much.
+/// A message if feature `bit` adds more bytes to the kernel's text and read-only data than its limit. `None`: it is within the limit, or has none.
+/// `text` is the size in bytes with the feature, `without` the size without it.
 pub fn too_large_feature(bit: u32, text: u64, without: u64) -> Option<String> {
     let (_, limit) = *FEATURES.iter().find(|(known, _)| *known == bit)?;
     let (size, name) = (text.saturating_sub(without), feature::names(bit).next().unwrap_or_default());

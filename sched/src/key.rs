@@ -37,7 +37,7 @@ impl Key {
         Key { point: if point.0 > POINT_MASK { POINT_MASK } else { point.0 }, tie: tie.0 }
     }
 
-    /// The key of a service or background thread that queued up as number `turn`.
+    /// The key of a service or background thread. `turn` is its number in the order of queueing: in a class, the smallest runs first.
     #[must_use]
     #[inline]
     pub const fn in_turn(class: Class, turn: u64, tie: Tie) -> Key {

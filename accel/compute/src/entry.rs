@@ -42,7 +42,7 @@ pub struct ViewPlan {
 }
 
 impl Plan {
-    /// The views, in their order.
+    /// The needs for each view of the launch, in the order of the kernel's views.
     #[must_use]
     pub fn views(&self) -> &[ViewPlan] {
         &self.views[..self.count]

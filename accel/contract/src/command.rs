@@ -37,7 +37,8 @@ pub const COMMAND_BYTES: usize = 64;
 pub const OPERAND_ALIGNMENT: u64 = 8;
 /// Words of a launch at most.
 pub const LAUNCH_WORDS: usize = 20;
-/// Words of a launch that are in its command; others are in the ring page, at [`crate::more_offset`].
+/// The number of words, of 4 bytes each, that the command of a launch holds. Further words are in the ring page, at
+/// [`crate::more_offset`].
 pub const LAUNCH_WORDS_HERE: usize = 8;
 /// Bytes of those others.
 pub const MORE_BYTES: usize = 4 * (LAUNCH_WORDS - LAUNCH_WORDS_HERE);
@@ -174,7 +175,7 @@ impl Command {
         launch.has_more().then_some(bytes)
     }
 
-    /// Whether a command that is read needs words beside it.
+    /// Whether `bytes` are a launch with further words in the ring page, at [`crate::more_offset`].
     #[must_use]
     pub fn has_more(bytes: &[u8; COMMAND_BYTES]) -> bool {
         u32_at(bytes, 0) == LAUNCH && u32_at(bytes, 0x3C) == 1

@@ -191,7 +191,7 @@ pub const KEY_BEST_EFFORT: u64 = u64::MAX - 1;
 pub const CONTROL_CONTEXT_BASE: u64 = 0x100;
 /// Bytes of one context's words.
 pub const CONTROL_CONTEXT_BYTES: u64 = 0x40;
-/// Within a context: physical address of its translation table, `u64`, by the driver.
+/// Offset in a context's words of the physical address of its translation table, `u64`, written by the driver.
 pub const CONTEXT_TABLE: u64 = 0x00;
 /// Within a context: entries in its translation table, `u32`, by the driver.
 pub const CONTEXT_TABLE_ENTRIES: u64 = 0x08;
@@ -408,10 +408,10 @@ pub const fn doorbell_page(engine: EngineIndex, context: usize) -> u64 {
     (engine.number() * CONTEXTS + context) as u64 * PAGE_BYTES
 }
 
-/// Whether an engine has nothing left to do for a context: the kernel's probe.
+/// Whether an engine has nothing left to do for a context: the kernel's probe. The words are wrapping counts of commands.
 ///
-/// The first word is the client's, the others are the device's. A client that takes its count back, or counts on without a kick,
-/// only makes the first differ from the second: so it can make an idle engine look busy, and never a busy one idle.
+/// The client writes `submitted`, the device writes `seen` and `retired`. A client that decreases `submitted`, or increases it without
+/// a kick, only makes it differ from `seen`. So a client can make an idle engine look busy, but never a busy engine idle.
 #[must_use]
 pub const fn is_idle(submitted: u32, seen: u32, retired: u32) -> bool {
     submitted == seen && seen == retired

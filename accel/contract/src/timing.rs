@@ -25,8 +25,8 @@ pub const COPY_BYTE: u64 = 10;
 /// Modelled nanoseconds for each instruction that real work may cost: the rule above.
 pub const INSTRUCTION: u64 = 8;
 
-/// The time after its modelled instant in which a completion may be announced without being counted as late: a quarter of the 1 ms
-/// grid on which conformance systems compare their traces.
+/// The nanoseconds by which an announcement may follow the modelled instant of a completion and not count as late: a quarter of the
+/// 1 ms grid on which conformance systems compare their traces.
 pub const LATE_TOLERANCE: u64 = 250_000;
 
 /// The lateness of interrupts under [`crate::INJECT_LATE`].
@@ -38,10 +38,10 @@ pub const INJECT_PERIOD: u64 = 100_000;
 /// together. An interrupt that a client may wait for behind a [shut gate](crate::GATE_SHUT) is not kept back.
 pub const MODERATION: u64 = 250_000;
 
-/// The percentage by which each byte of a copy takes longer than [`COPY_BYTE`]: because the way is far, or the bus is busy.
+/// The extra time for each byte of a copy, in percent of [`COPY_BYTE`], because the way is far or the bus is busy.
 ///
-/// An input of the model, constant in a run: [`NEAR`](Slowdown::NEAR) is a way without other copies; the costs of others were
-/// measured elsewhere. Never faster than that, so that the rule above holds.
+/// The manifest's `distance` or a parameter of a run sets it, and it is constant in a run. [`NEAR`](Slowdown::NEAR) is 0 %.
+/// A copy is never faster than at `NEAR`, so the module's rule about the cost of instructions holds for all ways.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Slowdown(pub u32);
 
@@ -50,10 +50,10 @@ impl Slowdown {
     pub const NEAR: Self = Self(0);
 }
 
-/// Nanoseconds `command` keeps `engine` busy, if a copy takes the [nearest](Slowdown::NEAR) way.
+/// Nanoseconds for which `command` keeps `engine` busy, if a copy has the [full speed](Slowdown::NEAR).
 ///
-/// A command that `engine` does not know is refused, which takes [`SETUP`]. One that faults on its way takes as long as if it had
-/// not. The time of a launch's blocks is not in it.
+/// A command that `engine` does not know is refused, which takes [`SETUP`]. A command that faults while it runs takes as long
+/// as one that does not. For a launch the result is its setup, without the time of its blocks.
 #[must_use]
 pub const fn modelled_time(command: &Command, engine: EngineIndex) -> u64 {
     modelled_time_over(Slowdown::NEAR, command, engine)

@@ -8,7 +8,7 @@ use fusee_compute::{Input, Kernel, Output, Update, arguments};
 
 use crate::Aligned;
 
-/// Most samples that a filter puts out.
+/// The largest number of samples in the result of one launch of [`Filter`].
 pub const SAMPLES_MAX: u16 = 4096;
 /// Most coefficients of a filter.
 pub const COEFFICIENTS_MAX: u16 = 128;

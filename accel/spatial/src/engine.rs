@@ -106,7 +106,7 @@ pub struct Record {
     pub remaining: u64,
 }
 
-/// Something of a client's that the host could not do or read. The client's kernel ends with a fault.
+/// An error of the [`Host`]: a block's work failed, or its saved state could not be written or read back. The client's kernel ends with a fault.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Bad;
 

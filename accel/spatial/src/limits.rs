@@ -36,7 +36,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// The GPU of the paper, a K20c: Table 2. 208 GB/s are divided among 13 SMs.
+    /// The limits of one SM of the GPU K20c (Tanasic et al., ISCA 2014, Table 2). Its bandwidth is 208 GB/s divided by 13 SMs.
     pub const K20C: Limits = Limits {
         registers: 65_536,
         shared: [16 << 10, 32 << 10, 48 << 10],

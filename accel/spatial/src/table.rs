@@ -185,7 +185,7 @@ impl Table {
         self.states[sm.index()]
     }
 
-    /// The active kernels, by place.
+    /// The active kernels, each with its place, in ascending order of places.
     pub fn kernels(&self) -> impl Iterator<Item = (Place, &Active)> {
         (0..PLACES_MAX as u8).map(Place).zip(&self.active).filter_map(|(place, active)| Some((place, active.as_ref()?)))
     }

@@ -120,7 +120,11 @@ impl Chip {
         Some(frame_of(words))
     }
 
-    /// Fails to send the first frame so many times (ISO 11898-1:2015, 12.1.4).
+    /// Simulates `times` failures to send the first queued frame: each adds 8 to the transmit error count, and above 255 the
+    /// controller is bus-off (ISO 11898-1:2015, 12.1.4). The frame stays queued.
+    ///
+    /// # Panics
+    /// The controller is off, or no frame is queued.
     pub fn fail(&mut self, times: u32) {
         assert!(self.is_on && !self.to_send.is_empty(), "there is no frame to fail with");
         self.errors[0] += 8 * times;

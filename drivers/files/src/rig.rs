@@ -171,7 +171,7 @@ pub fn formatted(sectors: usize) -> Memory {
     disk
 }
 
-/// Requests of one client.
+/// A client in a test: it sends requests with `badge` directly to `server`.
 pub struct Client<'server> {
     pub server: &'server mut Tested,
     pub badge: u64,

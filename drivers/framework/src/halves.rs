@@ -55,11 +55,13 @@ pub struct BottomHalf {
 }
 
 impl BottomHalf {
-    /// Calls the server with `request` after each interrupt, and does `before` first. The server's reply is zero, whether more is to be served, and the
-    /// instant of the next request if no interrupt comes before; or its first word is not zero if the device is dead.
+    /// Serves the device in rounds: one at the start, then one after each signal of the notification, or at the instant that the server asked for.
+    /// A round runs `before`, then calls the server with `request` until it has no more to serve.
     ///
-    /// The task ends when the server has begun another life: clients that wait for this task then get an error, and begin anew. In its own next
-    /// life it goes on with the present server.
+    /// Words of the server's reply: 0 is not zero if the device is dead; 1 is not zero if there is more to serve; 2 is the instant of the next round.
+    ///
+    /// The task ends when a server that it has called dies or begins another life. Clients that wait for this task then get an error, and begin
+    /// anew. The task's own next life goes on with the present server.
     ///
     /// # Panics
     /// If this task may not call the server, or not wait for the notification.

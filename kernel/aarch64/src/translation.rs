@@ -583,7 +583,7 @@ pub fn forget_space(number: u64) {
     unsafe { asm!("tlbi aside1is, {}", in(reg) number << 48, options(nostack, preserves_flags)) };
 }
 
-/// Waits until all CPUs have forgotten withdrawn pages, and all accesses made through them are complete.
+/// Waits until all CPUs have completed this CPU's TLB invalidations, and their accesses through the removed translations are complete.
 #[inline]
 pub fn wait() {
     // SAFETY: a barrier changes no state.

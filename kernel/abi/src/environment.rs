@@ -37,7 +37,7 @@ pub mod kind {
 
 /// Kinds of devices, in the flags of a region of a device that the board names.
 pub mod device {
-    /// Arm's serial line PL011.
+    /// The UART PL011 of Arm.
     pub const PL011: u32 = 1;
     /// Cadence's serial line.
     pub const CADENCE: u32 = 2;

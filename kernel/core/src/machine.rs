@@ -29,7 +29,7 @@ impl Registers {
     pub const EMPTY: Registers = Registers { general: [0; 31], stack: 0, program_counter: 0, state: 0 };
 }
 
-/// Content of a task's place for a region that others lend.
+/// The mapping at a *place*: the addresses of a task at which a region appears while another task lends it to this one.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Place {
     /// No page: an access faults. Each place begins so at boot.

@@ -10,7 +10,7 @@ use fusee_compute::{Entry, Kernel, Update, arguments, table};
 /// All of them.
 pub const KERNELS: &[Entry] = &table([Entry::of::<Wrong>(), Entry::of::<Rounds>()]);
 
-/// Elements of the view.
+/// The number of elements, of one byte each, in the view of the kernel [`Wrong`].
 pub const LENGTH: usize = 64;
 
 /// The ways of this kernel.

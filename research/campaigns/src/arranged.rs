@@ -222,7 +222,7 @@ impl ArrangedReport {
         }
     }
 
-    /// Adds the results of other sets.
+    /// Merges `other`, a report on other task sets: counts add up, failures and violations are appended, the tightest ratios stay.
     pub fn join(&mut self, other: ArrangedReport) {
         self.systems += other.systems;
         self.refused += other.refused;

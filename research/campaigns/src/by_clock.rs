@@ -284,7 +284,7 @@ impl ByClockReport {
         }
     }
 
-    /// Adds the results of other systems.
+    /// Merges `other`, a report on other systems: counts add up, failures and violations are appended.
     pub fn join(&mut self, other: ByClockReport) {
         self.systems += other.systems;
         self.schedulable += other.schedulable;

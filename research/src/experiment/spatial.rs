@@ -99,7 +99,7 @@ impl Form {
     }
 }
 
-/// One way to run the workloads, in one variant; or the numbers of the paper.
+/// A series of results to compare: the workloads under one policy, in one variant of the unpublished numbers; or the paper's own results.
 pub struct Arrangement {
     /// The variant and the policy, in tables.
     pub name: &'static str,

@@ -18,7 +18,7 @@ use serde::Deserialize;
 /// The name of the set of Fusee's own costs.
 pub const FUSEE: &str = "Fusee";
 
-/// Costs and rules with a name.
+/// A named set of a platform's overhead costs, with the rules by which task sets are judged under these costs.
 #[derive(Clone, Debug)]
 pub struct Named {
     /// The name in tables.

@@ -158,7 +158,7 @@ impl Overheads {
         length + switches + calls
     }
 
-    /// The top half of a device's interrupt: it wakes a thread and has a look at the plan, as a release does.
+    /// The cost of the top half of a device's interrupt. It wakes a thread and makes a scheduling decision, as the release of a job does.
     #[must_use]
     pub fn top_half(&self) -> Nanoseconds {
         self.interrupt + self.release.max(self.schedule + self.context_switch) + self.cache_interrupt

@@ -42,7 +42,7 @@ impl Task {
     }
 }
 
-/// Work that comes before all tasks of a cluster, on one of its CPUs at a time: a server that is boosted.
+/// Interference by a boosted server. It has priority over all tasks of a cluster and occupies one CPU of the cluster at a time.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Above {
     /// The longest time in each period.

@@ -8,7 +8,10 @@ use crate::arrangement::{Arrangement, Owner};
 /// Utilisations are counted in so many parts of one CPU.
 pub const ONE: u64 = 1 << 32;
 
-/// `span / period` in parts of one CPU, rounded up.
+/// The utilisation `span / period` of one CPU or GPU, in units of 1 / [`ONE`], rounded up. A result above `u64::MAX` saturates.
+///
+/// # Panics
+/// `period` is zero.
 #[must_use]
 pub fn share(span: u64, period: u64) -> u64 {
     let share = (u128::from(span) * u128::from(ONE)).div_ceil(period.into());

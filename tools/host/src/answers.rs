@@ -222,7 +222,7 @@ pub fn tasks(
     .collect()
 }
 
-/// All graphs of a run.
+/// One answer for each graph of `system`, in its order: the `latencies` seen in a run, the proved bound and the manifest's limit.
 pub fn graphs(system: &Resolved, latencies: &Latencies) -> Vec<GraphAnswer> {
     let bounds = admission::latencies(system, &Overheads::default());
     let each = system.graphs.iter().zip(bounds).zip(latencies.of_graphs());

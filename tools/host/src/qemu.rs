@@ -89,7 +89,7 @@ pub struct Stimuli {
 }
 
 impl Stimuli {
-    /// Whether anything comes.
+    /// Whether at least one stimulus is set.
     #[must_use]
     pub fn are_any(&self) -> bool {
         self.input.is_some() || self.screen.is_some() || self.power_button || self.echo.is_some()

@@ -76,7 +76,8 @@ fn read_said(root: &Path, path: &Path, variant: &Variant) -> Result<Manifest> {
     Ok(manifest)
 }
 
-/// Reads a manifest, varied; relative paths count from here or from `root`. Errors name it from `root`.
+/// Reads the manifest at `path`, changed by `variant`. A relative `path` is looked up in the working directory, then in `root`.
+/// Errors name the path relative to `root`, if it is below `root`.
 pub fn read_variant(root: &Path, path: &Path, variant: &Variant) -> Result<Manifest> {
     let path = if path.exists() { std::path::absolute(path)? } else { root.join(path) };
     let shown = path.strip_prefix(root).unwrap_or(&path);

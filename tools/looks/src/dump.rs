@@ -54,7 +54,7 @@ fn number_of(system: &Resolved, name: &str) -> Result<usize> {
 
 // --- Output
 
-/// The state of a system as it was seen, and all that explains it.
+/// The input for the text of a dump: the state that the last run left, and the manifest, memory and trace that explain it.
 pub struct Report<'a> {
     /// The system.
     pub system: &'a Resolved,

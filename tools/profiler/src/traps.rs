@@ -59,7 +59,7 @@ impl Places {
         Ok(places)
     }
 
-    /// The meaning of `address`.
+    /// The role of the kernel's instruction at `address` in a trap. `None`: the instruction has no special role.
     pub fn at(&self, address: u64) -> Option<Place> {
         self.places.get(&address).copied()
     }
@@ -93,7 +93,7 @@ struct Class {
 }
 
 impl Traps {
-    /// Nothing yet.
+    /// A record that contains no traps yet. `places` gives the class of traps that wake a sleeping core.
     pub fn new(places: &Places) -> Traps {
         Traps { waking: places.waking, ..Traps::default() }
     }
@@ -141,7 +141,8 @@ impl Traps {
         }
     }
 
-    /// The file: `class NUMBER COUNT LONGEST`, then a line `ADDRESS TIMES` for each instruction of the longest.
+    /// The text of the profile. A line `class NUMBER COUNT LONGEST` has the number of traps of a class, and the instructions of the
+    /// longest. Lines `ADDRESS TIMES` follow: a hexadecimal address, and how often the longest trap executes its instruction.
     pub fn text(&self) -> String {
         let mut text = String::new();
         for (number, class) in &self.classes {

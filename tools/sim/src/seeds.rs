@@ -217,7 +217,7 @@ impl System {
     /// Checks a run of each seed, and returns how many passed. Phases, execution times and the order of CPUs vary. A check fails by an error or by a panic.
     ///
     /// # Errors
-    /// [`Failure`]: the first seed for which the check fails, with as few varied things as still fail.
+    /// [`Failure`]: the first seed for which the check fails. Its set of varied things is shrunk: the check passes if any one is left out.
     pub fn seeds(
         &self,
         seeds: RangeInclusive<u64>,

@@ -26,7 +26,7 @@ pub fn plan<'a>(wanted: &BTreeSet<&'a str>, projects: &[&'a Project]) -> Result<
 }
 
 impl Plan<'_> {
-    /// Builds the programs: where each of them is. They go to a folder of `project`.
+    /// Builds the programs into the target folder of `project`. Returns the path of each executable by its `package/program`.
     ///
     /// # Errors
     /// Cargo does not start or cannot build them.

@@ -182,7 +182,7 @@ impl Console {
         }
     }
 
-    /// All text: complete lines, then those that are not.
+    /// The whole text: all complete lines, then the incomplete line of each client, in order of badges, with a newline added.
     #[must_use]
     pub fn all(mut self) -> String {
         for line in self.open.into_values().filter(|line| !line.is_empty()) {
@@ -609,7 +609,8 @@ impl Board {
         uses.into_iter().filter(|one| one.context > 0).map(of).collect()
     }
 
-    /// Completions announced later than modelled.
+    /// The number of completions, of all devices, announced later than [`LATE_TOLERANCE`](contract::timing::LATE_TOLERANCE) after
+    /// their modelled instant.
     #[must_use]
     pub fn late_completions(&self) -> u32 {
         self.devices.iter().map(|device| device.device.late_completions()).sum()

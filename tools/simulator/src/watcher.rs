@@ -53,7 +53,7 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// At the first instruction.
+    /// The state of a supervisor that has not run yet: it is at its first instruction, and no watched task has ended.
     #[must_use]
     pub fn new(supervisor: &Supervisor) -> Watch {
         Watch { at: At::Boot, courses: vec![Course::NEW; supervisor.watched.len()] }

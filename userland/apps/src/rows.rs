@@ -33,7 +33,7 @@ pub const NESTED: u64 = 12;
 pub const BUSY: u64 = 13;
 /// A call and its reply under a deadline, which is set and taken back.
 pub const TIMED: u64 = 14;
-/// From a server's late reply to the next instruction of the client, which comes before all others.
+/// From a server's reply to a request that it has deferred, to the next instruction of that request's client, which has a higher priority.
 pub const DEFERRED: u64 = 15;
 /// Acquiring an engine that is free: its doorbell is mapped.
 pub const ACQUIRE: u64 = 16;

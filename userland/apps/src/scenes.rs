@@ -16,7 +16,10 @@ pub const COLOURS: Rectangle = Rectangle::new(Point::new(320, 240), Size::new(32
 /// The part of the scene in colours that is drawn anew, in its window.
 pub const PART: Rectangle = Rectangle::new(Point::new(201, 33), Size::new(77, 51));
 
-/// Shades, shapes and text in grey. Some of it is outside of the window.
+/// Draws the grey scene: shades, shapes and text. Some of them reach beyond the window [`GREY`].
+///
+/// # Errors
+/// Those of `target`.
 pub fn grey<E>(target: &mut impl DrawTarget<Color = Gray8, Error = E>) -> Result<(), E> {
     let area = target.bounding_box();
     target.fill_contiguous(&area, area.points().map(|at| Gray8::new((at.x + 2 * at.y) as u8)))?;

@@ -73,7 +73,7 @@ pub mod record {
 pub mod archive {
     /// Samples that its filter puts out.
     pub const SAMPLES: usize = 1024;
-    /// Coefficients, all of them [`COEFFICIENT`].
+    /// Number of coefficients of its filter. Each has the value [`COEFFICIENT`].
     pub const COEFFICIENTS: usize = 128;
     /// So that a mean comes out.
     pub const COEFFICIENT: i16 = 256;

@@ -99,7 +99,7 @@ impl<T: IntoBytes + Immutable> Sender<T> {
         Some(Self { side, values: PhantomData })
     }
 
-    /// How many values the queue holds.
+    /// The largest number of values that the queue can hold.
     #[must_use]
     pub fn capacity(&self) -> usize {
         self.side.capacity as usize

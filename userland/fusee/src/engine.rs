@@ -77,8 +77,8 @@ impl Engine {
         self.flags & (PREEMPTIBLE - 1)
     }
 
-    /// Whether this task uses it without its lock, while no other holds it (right `share`). Then it is always granted at once, and its commands
-    /// begin whenever the device gets to them.
+    /// Whether this task uses the engine without its lock, while no other task holds the lock (right `share`). An acquisition then
+    /// succeeds at once, and the device decides when the engine begins a command.
     #[must_use]
     #[inline]
     pub fn is_shared(&self) -> bool {

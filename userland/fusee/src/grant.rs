@@ -74,10 +74,11 @@ pub fn revoke<T: Grantable>(handle: &T) -> Result<(), RevokeError> {
     RevokeError::check(plain(Call::Revoke as u64, handle.value(), 0).code)
 }
 
-/// Gives `handle` up, void or not: its slot is free for another, and all copies of it are void.
+/// Gives up `handle`, even if it is void. All copies of `handle` become void. Its slot becomes free for another handle, unless a
+/// task of several lives has `handle` from its manifest.
 ///
 /// # Errors
-/// [`RevokeError`] if it was given up before.
+/// [`RevokeError`] if `handle` was given up before.
 pub fn give_up<T: Grantable>(handle: T) -> Result<(), RevokeError> {
     RevokeError::check(plain(Call::Revoke as u64, handle.value(), 1).code)
 }

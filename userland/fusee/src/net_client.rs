@@ -249,10 +249,10 @@ impl Net {
 
     //--- Connections
 
-    /// Begins a connection, which is not open yet.
+    /// Begins a connection to `peer`. It is not open yet when this returns: [`Net::state`] has its phase.
     ///
     /// # Errors
-    /// Those of a call.
+    /// [`NetError`] if the server did not answer until [`Net::deadline`], or refused the request.
     pub fn start_connect(&self, peer: SocketAddrV4) -> Result<TcpStream, NetError> {
         let [_, number, ..] = self.ask(Request::Connect(peer))?;
         self.stream(number)
@@ -338,7 +338,8 @@ impl Net {
     /// Queues all of `bytes`, and waits for room until [`Net::deadline`].
     ///
     /// # Errors
-    /// Those of [`Net::try_send`], and of waiting.
+    /// Those of [`Net::try_send`]; [`NetError::TimedOut`], [`NetError::WouldWait`] or [`NetError::Wait`] if room did not come. After an
+    /// error some of the first bytes may be queued.
     pub fn send(&self, stream: &mut TcpStream, bytes: &[u8]) -> Result<(), NetError> {
         let mut rest = bytes;
         while !rest.is_empty() {

@@ -37,7 +37,7 @@ struct Ring {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct NoTrace;
 
-/// Records of one CPU, one after the other.
+/// The result of [`Rings::read`]: the numbers of the consecutive records of one CPU that it copied.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Batch {
     /// Records that this CPU had written before the first of these.
@@ -91,8 +91,8 @@ impl Rings {
         (0..self.cpus).max_by_key(unread).filter(|cpu| unread(cpu) > 0)
     }
 
-    /// Reads the oldest records of a CPU into `records`, as many as fit or as there are. Those that were overwritten are left out: then
-    /// [`Batch::first`] is more than the end of the last batch.
+    /// Reads the oldest unread records of a CPU into `records`, as many as fit or as there are. Records that were overwritten unread are lost:
+    /// then [`Batch::first`] is more than `first + count` of this CPU's batch before.
     ///
     /// # Panics
     /// There is no such CPU.

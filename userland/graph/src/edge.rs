@@ -114,7 +114,7 @@ impl Edge {
         Some(nodes | moved | (threshold as u64) << 30 | (initial as u64) << 46)
     }
 
-    /// The edge that a parameter describes, if it describes one.
+    /// The edge that [`Edge::encode`] packed into the parameter `word`. `None`: bit 62 or 63 is set, or [`Tokens::new`] refuses the tokens.
     #[must_use]
     pub const fn decode(word: u64) -> Option<Edge> {
         if word >> 62 != 0 {

@@ -97,7 +97,7 @@ impl History {
     /// The history of a task that has never ended.
     pub const NEW: History = History { begun: [None; REMEMBERED], short: 0 };
 
-    /// The task has ended at `at`.
+    /// Records that the task ended at `at`. Returns the instant of its next life, after the back-off delay, or that the task is given up.
     pub fn ended(&mut self, policy: &Policy, at: Instant) -> Next {
         let longest = microseconds(policy.longest_delay);
         // The first life began with the system.

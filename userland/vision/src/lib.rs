@@ -75,7 +75,7 @@ pub const GREY_BYTES: usize = WIDTH * HEIGHT;
 pub const LEVELS: u8 = 3;
 /// Bytes of a pyramid.
 pub const PYRAMID_BYTES: usize = GREY_BYTES + GREY_BYTES / 4 + GREY_BYTES / 16;
-/// Cells of a frame, each of which has a corner or none.
+/// Number of cells of a frame. Each cell has one detected corner, or none.
 pub const CELLS: usize = (WIDTH / CELL) * (HEIGHT / CELL);
 /// Bytes of the corners of a frame; and of tracks.
 pub const CORNERS_BYTES: usize = 3 * 4 * CELLS;

@@ -104,7 +104,7 @@ impl Pipeline {
     }
 }
 
-/// Renders a frame of the [`source`].
+/// Renders frame number `frame` of the simulated camera ([`source`]) into `colour`: row by row, 3 bytes a pixel (red, green, blue).
 pub fn render(frame: u32, colour: &mut [u8; COLOUR_BYTES]) {
     let camera = source::camera(frame);
     for (y, row) in colour.as_chunks_mut::<{ 3 * WIDTH }>().0.iter_mut().enumerate().take(HEIGHT) {

@@ -42,8 +42,8 @@ pub enum ImageError {
     BadTable(usize),
 }
 
-/// The checksum of a packed system, a whole number of words; that in its header is left out. Each step is reversible, so no two systems that differ
-/// in one word have the same.
+/// The checksum of the packed system `bytes`, whose length is a multiple of 8. The header's own checksum word is left out. Each step is
+/// reversible, so two systems that differ in a single 8-byte word have different checksums.
 #[must_use]
 pub fn checksum(bytes: &[u8]) -> u64 {
     let (words, _) = bytes.as_chunks::<8>();
@@ -77,7 +77,8 @@ fn table<'a, T: FromBytes + Immutable + KnownLayout>(
 }
 
 impl<'a> System<'a> {
-    /// Whether these are the bytes that were packed. Not once tasks have run: their data is among it.
+    /// Whether length and checksum of the packed system are those in its header. The kernel checks this at boot: afterwards tasks may
+    /// write to data in these bytes, and the checksum need not fit any more.
     #[must_use]
     pub fn is_whole(&self) -> bool {
         self.header.bytes == self.bytes.len() as u64 && checksum(self.bytes) == self.header.checksum

@@ -60,7 +60,7 @@ pub fn yaw(car: &Car, error: f64, number: u32) -> [u8; 8] {
 }
 
 impl Senses {
-    /// Takes the speeds of the rear wheels from the data of the wheels.
+    /// Sets the speeds of the left and right rear wheel, in m/s, from bytes 4 to 7 of the wheels' frame: two little-endian `i16` in mm/s.
     pub fn take_wheels(&mut self, [.., a, b, c, d]: [u8; 8]) {
         self.wheels = [[a, b], [c, d]].map(|bytes| f64::from(i16::from_le_bytes(bytes)) / 1000.0);
     }

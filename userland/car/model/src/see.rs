@@ -4,7 +4,8 @@ use car_kernels::calibration::{CELLS, COSINE, FOCAL, LANE, LENS, PIXELS, RISE, S
 use car_kernels::{Birdseye, Fit, LANE_WORDS, Marks, Straighten};
 use fusee_compute::run;
 
-/// The first stage. Views: the picture; the straight picture.
+/// The arguments of the first stage of lane detection, which removes the distortion of the lens. Input view: the picture. Output
+/// view: the straight picture.
 pub const STRAIGHTEN: Straighten =
     Straighten { focal: FOCAL as u16, lens: (LENS * 65_536.0) as i32, first: 38, end: 86 };
 /// The second stage. Views: the straight picture; the road from above.
@@ -19,7 +20,7 @@ pub const MARKS: Marks = Marks { least: 16 };
 /// The last stage. Views: the road from above; the marks; the lane.
 pub const FIT: Fit = Fit { lane: LANE as u16, rows: 40 };
 
-/// The lane in a picture, and the pictures on the way to it: the reference for devices, bit for bit.
+/// The outputs of the four stages of lane detection for one picture, computed on a CPU. A device must compute the same bits.
 pub struct Seen {
     /// The straight picture.
     pub straight: [u8; PIXELS],

@@ -14,8 +14,16 @@ use serde_json::{Map, Value, json};
 use syn::{Attribute, Expr, Fields, GenericArgument, Item, ItemEnum, ItemStruct, Lit, PathArguments, Type};
 
 /// The sources of the types.
-const SOURCES: [&str; 3] =
-    ["tools/manifest/src/board.rs", "tools/manifest/src/quantity.rs", "tools/manifest/src/schema.rs"];
+const SOURCES: [&str; 8] = [
+    "tools/manifest/src/board.rs",
+    "tools/manifest/src/quantity.rs",
+    "tools/manifest/src/schema.rs",
+    "tools/manifest/src/schema/tasks.rs",
+    "tools/manifest/src/schema/objects.rs",
+    "tools/manifest/src/schema/devices.rs",
+    "tools/manifest/src/schema/graphs.rs",
+    "tools/manifest/src/schema/locks.rs",
+];
 /// The page with a row for each key.
 const PAGE: &str = "docs/manifest.md";
 /// The type of a whole manifest.

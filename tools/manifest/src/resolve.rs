@@ -7,10 +7,10 @@
 //!
 //! - tasks ([`reservations`])
 //! - devices that a project adds to its board ([`own_devices`])
-//! - devices, engines, pools ([`accelerators`]), and the advisers of pools ([`advice`])
+//! - devices ([`accelerators`]), engines and pools ([`engines`]), and the advisers of pools ([`advice`])
 //! - the handles of tasks ([`handles`]), their roles as clients ([`users`]), the reach of devices ([`streams`]), and objects that
 //!   have one end only ([`ends`])
-//! - how clients without a lock share ([`groups`])
+//! - how clients without a lock share ([`groups`], [`gates`]), and when locks are taken away ([`watchdogs`])
 //! - which nodes of graphs begin early ([`early`])
 //! - CAN buses ([`buses`])
 //! - the shortest budgets ([`paths`]), and the declarations of tasks on their locks ([`uses`])
@@ -45,7 +45,9 @@ mod advice;
 mod buses;
 mod early;
 mod ends;
+mod engines;
 mod features;
+mod gates;
 pub(crate) mod graphs;
 mod groups;
 pub(crate) mod handles;
@@ -65,6 +67,7 @@ mod users;
 mod uses;
 mod variants;
 mod verdict;
+mod watchdogs;
 
 pub use buses::{Bus, BusFrame};
 pub use graphs::Graph;

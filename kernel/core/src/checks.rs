@@ -1,5 +1,6 @@
 //! The invariants, as tests and self-checking builds see them.
 
 pub mod check;
+mod check_locks;
 pub mod reach;
 pub mod state;

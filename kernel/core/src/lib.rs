@@ -80,6 +80,7 @@
 //! | `records` | `lifecycle/boot` | checks of a packed system's records, field by field |
 //! | `boot` | `lifecycle/boot` | from a packed system to a kernel |
 //! | `watchdog` | `accelerators` | engines that are not given back, or do not end |
+//! | `check_locks` | `checks` | the invariants of locks: pools, groups, engines, gates |
 //! | `check` | `checks` | the invariants |
 //! | `reach` | `checks` | the invariants of the reach of tasks and devices |
 //! | `state` | `checks` | the state that decides the actions of the kernel, fed to a hasher |

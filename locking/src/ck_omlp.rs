@@ -4,7 +4,7 @@
 //! that would push a holder or a waiter from the CPUs of its cluster. Such a job donates its priority at once, when it is
 //! released, and does not run until the other job has released the resource. [`Cluster`] is this rule, for one cluster
 //! and all resources that its jobs share. The queue of one resource is a [`crate::pool::Pool`] with the rules
-//! [`crate::pool::Rules::ck_omlp`], whose keys are instants of arrival.
+//! [`crate::pool::Rules::ck_omlp`], with instants of arrival as keys.
 //!
 //! # The rules
 //!

@@ -193,7 +193,7 @@ proptest! {
 
 //--- The queue
 
-/// A resource of several clusters as the kernel has it: a pool whose keys are instants of arrival. The keys are numbered
+/// A resource of several clusters as the kernel has it: a pool with instants of arrival as keys. The keys are numbered
 /// anew after each operation, so that a model comes back to states it knows.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub(crate) struct Resource<const K: usize, const N: usize>(Pool<u32, K, N>);

@@ -180,7 +180,7 @@ impl<Key: Copy + Ord, const N: usize> GroupLock<Key, N> {
         self.requests.iter().enumerate().filter(is_it).map(|(_, request)| request.user)
     }
 
-    /// The locks without a holder whose last operation has not ended.
+    /// The locks without a holder that still have an operation under way.
     #[must_use]
     pub const fn draining(&self) -> LockSet {
         self.draining

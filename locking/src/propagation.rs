@@ -36,7 +36,7 @@
 
 /// Links of the longest chain of waiting threads.
 pub const CHAIN_MAX: usize = 8;
-/// Number of clusters whose donors are kept in separate heaps.
+/// Number of clusters with separate heaps of donors.
 pub const CLUSTERS: usize = 8;
 /// Heaps of a thread: one for each cluster, and one for donors without an offer.
 const HEAPS: usize = CLUSTERS + 1;

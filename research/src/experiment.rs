@@ -4,8 +4,8 @@
 //! [`management`] and name it in [`ALL`]; tables, CSV, pictures and the verdict are the same for all. There are six kinds: systems,
 //! which the simulator and QEMU run, those of one large workload ([`gpusync`]), of which QEMU runs a smaller one, those of a
 //! workload for which a board's kernel has no room ([`graphs`]), those of processes on an engine of many SMs, in which the
-//! kernel has no part ([`spatial`]), those of clients that share an engine, in the simulator ([`sharing`]), and those of virtual
-//! GPUs ([`gdev`]).
+//! kernel has no part ([`spatial`]), those of clients that share an engine ([`sharing`]), of which QEMU runs a part of four, and those of
+//! virtual GPUs ([`gdev`]).
 //!
 //! # Limits of the results
 //!
@@ -123,6 +123,27 @@ pub struct Experiment {
 impl Experiment {
     const fn is_spatial(&self) -> bool {
         matches!(self.kind, Kind::Spatial(..))
+    }
+
+    /// Refuses an experiment that QEMU cannot run.
+    fn has_form_for_qemu(&self) -> Result<()> {
+        let name = self.name;
+        match self.kind {
+            Kind::Systems(..) | Kind::Clusters(..) => Ok(()),
+            Kind::Graphs(..) => {
+                bail!(
+                    "`{name}` is for the simulator only: a kernel that QEMU boots has no room for so many tasks in a pool"
+                )
+            }
+            Kind::Sharing(..) if sharing::has_form(name) => Ok(()),
+            Kind::Sharing(..) | Kind::Gdev(..) => {
+                let others = sharing::emulated_names().collect::<Vec<_>>().join(", ");
+                bail!(
+                    "`{name}` is for the simulator only: it runs hundreds of systems; of those that share an engine these have a form for QEMU: {others}"
+                )
+            }
+            Kind::Spatial(..) => bail!("`{name}` is for the host only: the kernel has no part in it"),
+        }
     }
 
     /// The name of all experiments of its kind, if they have one.
@@ -338,6 +359,9 @@ pub fn experiment(arguments: &ExperimentArguments, install: bool) -> Result<bool
             .join(", ");
         bail!("no experiment `{name}`; known: {known}");
     }
+    if arguments.qemu {
+        chosen.iter().try_for_each(|one| one.has_form_for_qemu())?;
+    }
     let replays = spatial::Replays::default();
     let (mut is_good, mut judged) = (true, Vec::new());
     for one in &chosen {
@@ -390,20 +414,6 @@ fn run(
     if arguments.block_mode && !is_spatial {
         bail!("`--block-mode` is for the spatial experiments");
     }
-    match chosen.kind {
-        Kind::Graphs(..) if arguments.qemu => {
-            bail!(
-                "`{name}` is for the simulator only: a kernel that QEMU boots has no room for so many tasks in a pool"
-            )
-        }
-        Kind::Sharing(..) | Kind::Gdev(..) if arguments.qemu => {
-            bail!(
-                "`{name}` is for the simulator only: it runs hundreds of systems; those of the tests are run by QEMU, too"
-            )
-        }
-        Kind::Spatial(..) if arguments.qemu => bail!("`{name}` is for the host only: the kernel has no part in it"),
-        _ => {}
-    }
     let form = spatial::Form::full(arguments.block_mode);
     if arguments.seeds > 1 {
         return Ok((draws(chosen, length, arguments, &form, replays)?, Vec::new()));
@@ -446,7 +456,13 @@ fn run(
             fusee_host::sayln!("{}\nthe same in the simulator:\n{}", table(&found[0]), table(&found[1]));
             (true, differences)
         }
-        Kind::Graphs(..) | Kind::Spatial(..) | Kind::Sharing(..) | Kind::Gdev(..) => (true, Vec::new()),
+        Kind::Sharing(..) => {
+            let runs = sharing::Runs { seed: arguments.seed, length };
+            let (found, differences) = sharing::emulate(&workspace, name, &runs)?;
+            fusee_host::sayln!("{}\nthe same in the simulator:\n{}", table(&found[0]), table(&found[1]));
+            (true, differences)
+        }
+        Kind::Graphs(..) | Kind::Spatial(..) | Kind::Gdev(..) => (true, Vec::new()),
     };
     differences.iter().for_each(|line| fusee_host::sayln!("{}: {line}", report::red("differs")));
     Ok((is_also_good && differences.is_empty() && is_good, judged))
@@ -547,6 +563,19 @@ pub const EMULATED_CHECK: &str = "experiment budgets, 1 s in QEMU";
 /// Runs one arrangement of budgets in QEMU and in the simulator: where they disagree.
 pub fn check_emulated(workspace: &Workspace) -> Result<Vec<String>> {
     Ok(gpusync::emulate(workspace, &[budgets::early()], &[], SEED, 1_000_000_000)?.1)
+}
+
+/// The name of the check by [`check_shared`].
+pub const SHARED_CHECK: &str = "experiments sharing-idle and two-classes, 1 s in QEMU";
+
+/// Runs two of the forms of clients that share an engine, in QEMU and in the simulator: where they disagree.
+pub fn check_shared(workspace: &Workspace) -> Result<Vec<String>> {
+    let runs = sharing::Runs { seed: SEED, length: 1_000_000_000 };
+    let mut differences = Vec::new();
+    for name in [sharing::IDLE.name, sharing::CLASSES.name] {
+        differences.extend(sharing::emulate(workspace, name, &runs)?.1);
+    }
+    Ok(differences)
 }
 
 /// The conditions that do not hold though they should; and those that hold though a reason is given why not.

@@ -17,6 +17,7 @@
 
 mod classes;
 mod cost;
+mod emulated;
 mod fair;
 mod four;
 mod group_cost;
@@ -40,6 +41,7 @@ use super::{Findings, Quantity, Unit};
 
 pub use self::classes::EXPERIMENT as CLASSES;
 pub use self::cost::EXPERIMENT as COST;
+pub use self::emulated::{emulate, has_form, names as emulated_names};
 pub use self::fair::EXPERIMENT as FAIR;
 pub use self::four::EXPERIMENT as FOUR;
 pub use self::group_cost::EXPERIMENT as GROUP_COST;
@@ -235,11 +237,12 @@ impl Setup {
         self.clients.iter().flat_map(|client| &client.load.requests).max().copied().unwrap_or(0)
     }
 
-    /// The manifest of the system.
-    fn manifest(&self, seed: u64) -> String {
+    /// The manifest of the system, the clients of which may end after so many nanoseconds ([`emulated`]).
+    fn manifest(&self, seed: u64, length: Option<u64>) -> String {
+        let trace = if length.is_some() { "marks" } else { "off" };
         let mut text = format!(
             "[system]\nname = \"sharing\"\nboard = \"virt\"\ncpus = {}\nstart = \"{START}us\"\nadmission = \"warn\"\n\
-             trace = \"off\"\n",
+             trace = \"{trace}\"\n",
             self.cpus
         );
         let longest = self.longest();
@@ -250,6 +253,7 @@ impl Setup {
                 "[tasks.c{index}]\nscript = {:?}\nclass = \"background\"\nhandles = {{ ee = \"engine ee: share\" }}\n",
                 client.load.steps(seed, start)
             );
+            text += &length.map(emulated::parameters).unwrap_or_default();
             if let Some(group) = client.group {
                 let _ = writeln!(text, "shares.ee = {{ group = \"{group}\" }}");
             }
@@ -276,6 +280,7 @@ impl Setup {
                 format!("arbiter = \"weighted\"\nweights = {{ {} }}\n", weights.join(", "))
             }
         };
+        text += &length.map(|length| emulated::end(length, emulated::REST)).unwrap_or_default();
         let contexts = if self.clients.len() < CPUS { "" } else { "contexts = 16\n" };
         let _ = write!(
             text,
@@ -289,14 +294,14 @@ impl Setup {
 
     /// The requests of each client that were done within `length` nanoseconds, and the time that the sharer booked for it.
     fn run(&self, seed: u64, length: u64) -> Result<Counts> {
-        let manifest = Manifest::parse(Path::new("sharing"), &self.manifest(seed))?;
-        let options = Options {
-            overheads: OVERHEADS,
-            checks: Checks::Instants(10_000),
-            polls: self.clients.len() < CPUS,
-            ..Options::default()
-        };
-        let report = simulate_observed(&manifest, &options, manifest.system.start + length, &mut |_| {})?;
+        let manifest = Manifest::parse(Path::new("sharing"), &self.manifest(seed, None))?;
+        self.simulated(&manifest, self.clients.len() < CPUS, length)
+    }
+
+    /// The same of this manifest of the system; clients read their fence or wait for the driver's notice.
+    fn simulated(&self, manifest: &Manifest, polls: bool, length: u64) -> Result<Counts> {
+        let options = Options { overheads: OVERHEADS, checks: Checks::Instants(10_000), polls, ..Options::default() };
+        let report = simulate_observed(manifest, &options, manifest.system.start + length, &mut |_| {})?;
         let task = |index: usize| manifest.system.tasks.iter().position(|task| task.name == format!("c{index}"));
         let of = |index| {
             let task = task(index)?;
@@ -347,25 +352,8 @@ pub struct Runs {
 impl Runs {
     /// The outcomes of these systems, in order. Each load's run alone is done once.
     fn all(&self, setups: &[Setup]) -> Result<Vec<Outcome>> {
-        let mut systems: Vec<Setup> = Vec::new();
-        let mut places: HashMap<Setup, usize> = HashMap::new();
-        let mut place = |setup: Setup| {
-            *places.entry(setup).or_insert_with_key(|setup| {
-                systems.push(setup.clone());
-                systems.len() - 1
-            })
-        };
-        let wanted: Vec<(usize, Vec<usize>)> = setups
-            .iter()
-            .map(|setup| {
-                // With as many CPUs, if it is alone in any case.
-                let cpus = if setup.clients.len() == 1 { setup.cpus } else { 2 };
-                let alone = |client: &Client| Setup { cpus, ..Setup::new(None, [client.load.clone()]) };
-                let alone = setup.clients.iter().map(|client| place(alone(client)));
-                let alone = alone.collect();
-                (place(setup.clone()), alone)
-            })
-            .collect();
+        let plan = Plan::of(setups);
+        let systems = &plan.systems;
         let one = |done: &mut Vec<(usize, Result<Counts>)>, number: u64| {
             let number = number as usize;
             done.push((number, systems[number].run(self.seed, self.length)));
@@ -376,10 +364,47 @@ impl Runs {
             .into_iter()
             .map(|(number, counts)| counts.with_context(|| format!("{:?}", systems[number])))
             .collect::<Result<_>>()?;
-        let outcome = |(setup, (own, alone)): (&Setup, &(usize, Vec<usize>))| {
-            let counts = &done[*own];
+        Ok(plan.outcomes(self, &done))
+    }
+}
+
+/// The systems to run for the outcomes of some.
+struct Plan {
+    systems: Vec<Setup>,
+    /// Of each that is wanted, its number, and that of the run alone of each of its clients.
+    wanted: Vec<(usize, Vec<usize>)>,
+}
+
+impl Plan {
+    fn of(setups: &[Setup]) -> Plan {
+        let mut systems: Vec<Setup> = Vec::new();
+        let mut places: HashMap<Setup, usize> = HashMap::new();
+        let mut place = |setup: Setup| {
+            *places.entry(setup).or_insert_with_key(|setup| {
+                systems.push(setup.clone());
+                systems.len() - 1
+            })
+        };
+        let wanted = setups
+            .iter()
+            .map(|setup| {
+                // With as many CPUs, if it is alone in any case.
+                let cpus = if setup.clients.len() == 1 { setup.cpus } else { 2 };
+                let alone = |client: &Client| Setup { cpus, ..Setup::new(None, [client.load.clone()]) };
+                let alone = setup.clients.iter().map(|client| place(alone(client)));
+                let alone = alone.collect();
+                (place(setup.clone()), alone)
+            })
+            .collect();
+        Plan { systems, wanted }
+    }
+
+    /// The outcomes of the wanted systems, in order, from the counts of all.
+    fn outcomes(&self, runs: &Runs, done: &[Counts]) -> Vec<Outcome> {
+        let outcome = |(own, alone): &(usize, Vec<usize>)| {
+            let (setup, counts) = (&self.systems[*own], &done[*own]);
             let mean = |load: &Load| {
-                let lengths = load.drawn(self.seed).concat();
+                let lengths = load.drawn(runs.seed).concat();
                 lengths.iter().sum::<u64>() as f64 / lengths.len() as f64
             };
             Outcome {
@@ -389,12 +414,12 @@ impl Runs {
                     .map(|((count, _), alone)| f64::from(done[*alone][0].0) / f64::from((*count).max(1)))
                     .collect(),
                 times: (counts.iter().zip(&setup.clients))
-                    .map(|((count, _), client)| f64::from(*count) * mean(&client.load) / self.length as f64)
+                    .map(|((count, _), client)| f64::from(*count) * mean(&client.load) / runs.length as f64)
                     .collect(),
-                booked: counts.iter().map(|(_, booked)| *booked as f64 / self.length as f64).collect(),
+                booked: counts.iter().map(|(_, booked)| *booked as f64 / runs.length as f64).collect(),
             }
         };
-        Ok(setups.iter().zip(&wanted).map(outcome).collect())
+        self.wanted.iter().map(outcome).collect()
     }
 }
 

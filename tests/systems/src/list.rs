@@ -439,13 +439,14 @@ pub fn manifests(folder: &Path) -> Result<Vec<PathBuf>> {
 type OwnCheck = fn(&Workspace) -> Result<Vec<String>>;
 
 /// Checks on the usual board.
-const OWN: [(&str, OwnCheck); 19] = [
+const OWN: [(&str, OwnCheck); 20] = [
     ("the demo's frames on a screen", demo::check_screen),
     ("the demo with hogs that share what is left of the GPU", demo::check_without_locks),
     ("the demo with hogs that make room on SMs", demo::check_on_sms),
     (vision::CHECK, vision::check),
     (faults::EMULATED_CHECK, faults::check_emulated),
     (experiment::EMULATED_CHECK, experiment::check_emulated),
+    (experiment::SHARED_CHECK, experiment::check_shared),
     (messages::MESSAGES, messages::check_messages),
     (messages::DEFMT, messages::check_defmt),
     (errata::CHECK, errata::check),

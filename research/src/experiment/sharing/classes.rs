@@ -11,6 +11,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use fusee_abi::trace::{Event, Ledger, Record};
 use fusee_campaigns::soundness::in_parallel;
+use fusee_host::system::Workspace;
 use fusee_manifest::Manifest;
 use fusee_manifest::trace::Trace;
 use fusee_simulator::workload::Source;
@@ -18,7 +19,7 @@ use fusee_simulator::{Checks, Options, simulate_observed};
 
 use super::super::systems::OVERHEADS;
 use super::super::{Condition, Experiment, Findings, Kind, Unit};
-use super::{Row, Runs, START, findings, least, row};
+use super::{Row, Runs, START, emulated, findings, least, row};
 
 /// The experiment.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -55,8 +56,11 @@ const LOADS: [(u64, [&str; 2]); 5] = [
     (80, ["missed, 80 %", "work, 80 %"]),
 ];
 
-/// The system with this load, which ends itself after `length` nanoseconds.
-fn manifest(way: &str, load: u64, seed: u64, length: u64) -> String {
+/// The load of the form for QEMU: the place in [`LOADS`].
+const EMULATED: usize = 3;
+
+/// The system with this load, which ends itself after `length` nanoseconds; or its clients end then, and it later.
+fn manifest(way: &str, load: u64, seed: u64, length: u64, clients_end: bool) -> String {
     let mut source = Source::new(seed, load);
     let mut text = format!(
         "[system]\nname = \"classes\"\nboard = \"virt\"\ncpus = {}\nstart = \"{START}us\"\nadmission = \"warn\"\nmanaged = {}\n",
@@ -76,6 +80,9 @@ fn manifest(way: &str, load: u64, seed: u64, length: u64) -> String {
             text,
             "[tasks.c{index}]\nscript = {steps:?}\nclass = \"background\"\nhandles = {{ ee = \"engine ee: {right}\" }}\n"
         );
+        if clients_end {
+            text += &emulated::parameters(length);
+        }
         if has_lock {
             let _ = writeln!(text, "trusted = true\nuses.ee = {{ cpu = \"20us\", operation = \"{REQUEST}us\" }}");
         }
@@ -92,12 +99,8 @@ fn manifest(way: &str, load: u64, seed: u64, length: u64) -> String {
             operation * OPERATIONS
         );
     }
-    let _ = write!(
-        text,
-        "[tasks.end]\nscript = [\"sleep {}us\", \"shutdown\"]\nclass = \"service\"\nperiod = \"10ms\"\nbudget = \"1ms\"\n\
-         handles = {{ system = \"system: shutdown\" }}\n[devices.gpu]\n",
-        START + length / 1_000
-    );
+    text += &emulated::end(length, if clients_end { PERIOD } else { 0 });
+    text += "[devices.gpu]\n";
     match way {
         SMS => text += "sms = 4\n[engines.ee]\n",
         GATE => text += &format!("[engines.ee]\nshared_longest = \"{REQUEST}us\"\n"),
@@ -108,7 +111,7 @@ fn manifest(way: &str, load: u64, seed: u64, length: u64) -> String {
 
 /// Late jobs of `rt`, and the part of the time for which the engine worked for the others.
 fn run(way: &str, load: u64, seed: u64, length: u64) -> Result<(f64, f64)> {
-    let manifest = Manifest::parse(Path::new("classes"), &manifest(way, load, seed, length))?;
+    let manifest = Manifest::parse(Path::new("classes"), &manifest(way, load, seed, length, false))?;
     let options = Options { overheads: OVERHEADS, checks: Checks::Instants(1_000), ..Options::default() };
     let mut kept: Vec<Record> = Vec::new();
     let report = simulate_observed(&manifest, &options, manifest.system.start + 2 * length, &mut |record| {
@@ -117,15 +120,43 @@ fn run(way: &str, load: u64, seed: u64, length: u64) -> Result<(f64, f64)> {
         }
     })?;
     anyhow::ensure!(report.exit == Some(0), "it ended with {:?}", report.exit);
-    let ledgers: BTreeMap<(u16, u16), u64> = Trace::from_records(kept).ledgers();
+    let missed = missed(&manifest, &Trace::from_records(kept));
     let tasks = &manifest.system.tasks;
-    let missed = tasks.iter().position(|task| task.name == "rt").map_or(0, |index| {
-        let of = |ledger: Ledger| ledgers.get(&(ledger as u16, index as u16)).copied().unwrap_or(0);
-        of(Ledger::Misses) + of(Ledger::Skipped)
-    });
     let others = report.commands.iter().filter(|one| tasks[one.task].name.starts_with('c'));
     let done: u64 = others.map(|one| u64::from(one.retired)).sum();
     Ok((missed as f64, (done * REQUEST * 1_000) as f64 / length as f64))
+}
+
+/// Late jobs of `rt`, by the ledgers of the system that has ended.
+fn missed(manifest: &Manifest, trace: &Trace) -> u64 {
+    let ledgers: BTreeMap<(u16, u16), u64> = trace.ledgers();
+    manifest.system.tasks.iter().position(|task| task.name == "rt").map_or(0, |index| {
+        let of = |ledger: Ledger| ledgers.get(&(ledger as u16, index as u16)).copied().unwrap_or(0);
+        of(Ledger::Misses) + of(Ledger::Skipped)
+    })
+}
+
+/// The systems with one of the loads, in QEMU and in the simulator.
+pub(super) fn emulate(workspace: &Workspace, runs: &Runs) -> Result<[Findings; 2]> {
+    let (load, [missed_row, work_row]) = LOADS[EMULATED];
+    let (mut emulated, mut simulated) = (Vec::new(), Vec::new());
+    for (way, _) in WAYS {
+        let text = manifest(way, load, runs.seed, runs.length, true);
+        let parsed = Manifest::parse(Path::new("classes"), &text)?;
+        let trace = emulated::trace(workspace, Manifest::parse(Path::new("classes"), &text)?).context(way)?;
+        let counts = (0..CLIENTS).map(|index| emulated::done(&parsed, &trace, &format!("c{index}")));
+        let done: u64 = counts.map(|count| count.map(u64::from)).sum::<Result<u64>>().context(way)?;
+        emulated.push((missed(&parsed, &trace) as f64, (done * REQUEST * 1_000) as f64 / runs.length as f64));
+        simulated.push(run(way, load, runs.seed, runs.length).context(way)?);
+    }
+    let left = 1.0 - load as f64 / 100.0;
+    Ok([emulated, simulated].map(|found| {
+        let rows = vec![
+            row(missed_row, Unit::Count, found.iter().map(|(missed, _)| *missed)),
+            row(work_row, Unit::Share, found.iter().map(|(_, work)| work / left)),
+        ];
+        findings(WAYS.to_vec(), rows)
+    }))
 }
 
 fn find(runs: &Runs) -> Result<Findings> {

@@ -7,6 +7,7 @@
 use anyhow::Result;
 
 use super::super::{Condition, Experiment, Findings, Kind, Paper, Unit};
+use super::emulated::Form;
 use super::{Client, Load, Outcome, Row, Runs, Setup, findings, least, most, row};
 
 /// The experiment.
@@ -122,6 +123,17 @@ fn find(runs: &Runs) -> Result<Findings> {
         rows.push(row(name, Unit::Share, each((&crowds, each_crowd), &|column| column[at].share(0))));
     }
     Ok(findings(WAYS.iter().map(|(name, about, ..)| (*name, *about)).collect(), rows))
+}
+
+/// A client beside three of one group, all with requests as long as the shortest kernels.
+pub(super) fn form() -> Form {
+    let ways = || WAYS.iter().filter(|(name, ..)| [DIRECT, FLAT, SAMPLED, COUNTED].contains(name));
+    let client = Load::throttle(LENGTHS[0], 0);
+    Form {
+        columns: ways().map(|(name, about, ..)| (*name, *about)).collect(),
+        setups: ways().map(|way| setup(way, &vec![client.clone(); 3], std::slice::from_ref(&client))).collect(),
+        rows: |outcomes| vec![row("share beside 3", Unit::Share, [outcomes[0].share(0)])],
+    }
 }
 
 fn conditions(found: &Findings) -> Vec<Condition> {

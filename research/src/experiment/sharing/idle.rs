@@ -6,8 +6,10 @@
 use anyhow::Result;
 
 use super::super::{Condition, Experiment, Findings, Kind, Paper, Unit};
+use super::emulated::Form;
 use super::{
-    BACKLOG, COUNTED, ENGAGED, Load, Outcome, Row, Runs, SAMPLED, SLICES, Setup, WAYS, findings, most, row, ways,
+    BACKLOG, COUNTED, DIRECT, ENGAGED, Load, Outcome, Row, Runs, SAMPLED, SLICES, Setup, WAYS, findings, most, row,
+    ways,
 };
 
 /// The experiment.
@@ -58,6 +60,22 @@ fn find(runs: &Runs) -> Result<Findings> {
     let slowest = |column: &[Outcome]| most(column.iter().flat_map(|outcome| outcome.slowdowns.clone()));
     rows.push(row(MOST, Unit::Hundredths, each(&slowest)));
     Ok(findings(ways(), rows))
+}
+
+/// DCT beside a client with requests of 430 us that is away for 80 %.
+pub(super) fn form() -> Form {
+    let ways = || WAYS.iter().filter(|(name, ..)| [DIRECT, SLICES, COUNTED].contains(name));
+    Form {
+        columns: ways().map(|(name, about, _)| (*name, *about)).collect(),
+        setups: ways()
+            .map(|(.., policy)| Setup::new(*policy, [Load::program("DCT"), Load::throttle(SIZES[1].0, AWAY[3])]))
+            .collect(),
+        rows: |outcomes| {
+            let slowdowns = SIZES[1].2.into_iter().zip(&outcomes[0].slowdowns);
+            let slowdowns = slowdowns.map(|(name, value)| row(name, Unit::Hundredths, [*value]));
+            slowdowns.chain([row("efficiency", Unit::Hundredths, [outcomes[0].efficiency()])]).collect()
+        },
+    }
 }
 
 fn conditions(found: &Findings) -> Vec<Condition> {

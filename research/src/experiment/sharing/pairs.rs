@@ -5,6 +5,7 @@
 use anyhow::Result;
 
 use super::super::{Condition, Experiment, Findings, Kind, Paper, Unit};
+use super::emulated::Form;
 use super::{
     BACKLOG, COUNTED, Client, DIRECT, ENGAGED, Load, MICROSECOND, Outcome, Row, Runs, SAMPLED, SLICES, Setup, WAYS,
     findings, least, mean, most, row, ways,
@@ -149,6 +150,19 @@ fn find(runs: &Runs) -> Result<Findings> {
         rows.push(row(name, Unit::Hundredths, each(&|column| column[pairs + 6 + number].slowdowns[0])));
     }
     Ok(findings(ways(), rows))
+}
+
+/// DCT beside requests of 430 us, and the two alone.
+pub(super) fn form() -> Form {
+    let ways = || WAYS.iter().filter(|(name, ..)| [DIRECT, SLICES, COUNTED].contains(name));
+    Form {
+        columns: ways().map(|(name, about, _)| (*name, *about)).collect(),
+        setups: ways().map(|(.., policy)| pair(*policy, "DCT", 430)).collect(),
+        rows: |outcomes| {
+            let slowdowns = ["DCT", "beside DCT"].into_iter().zip(&outcomes[0].slowdowns);
+            slowdowns.map(|(name, value)| row(name, Unit::Hundredths, [*value])).collect()
+        },
+    }
 }
 
 fn conditions(found: &Findings) -> Vec<Condition> {

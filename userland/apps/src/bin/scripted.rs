@@ -5,6 +5,9 @@
 //! the steps that follow; it is logged as `log(operation, REFUSED)`. A call that says the job has used up its budget
 //! ends the job.
 //!
+//! With the parameter `until_us` a task without jobs ends before the first step after that microsecond since boot, and logs how many operations of engines had
+//! ended by then ([`DONE`]). The simulator has no such parameter: it counts commands itself.
+//!
 //! Handles: those the script names; to submit, also the regions "ring" and "kick". An engine that the script submits to is held, or used without its lock.
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![forbid(unsafe_code)]
@@ -26,10 +29,14 @@ fusee::entry!(main);
 const HELD: usize = 8;
 /// The word logged with the number of a step's operation when its call was refused.
 const REFUSED: u64 = 0xFFFF_FFFF;
+/// The key under which the number of operations is logged, which is that of no step.
+const DONE: u64 = 1 << 16;
 
 fn main() {
     let environment = environment();
-    let mut player = Player { environment, held: [const { None }; HELD], both: None, context: None, token: None };
+    let until = environment.parameter("until_us").map(|end| Instant(end * 1_000));
+    let mut player =
+        Player { environment, held: [const { None }; HELD], both: None, context: None, token: None, until, done: 0 };
     let mut node = Node::of(&player.environment).ok();
     let mut next = match next_job() {
         Err(JobError::NoJobs) => return player.play(Instant::ZERO, 0),
@@ -79,6 +86,10 @@ struct Player {
     context: Option<Context>,
     /// The token that answers the request that it serves.
     token: Option<ReplyToken>,
+    /// The instant at which it ends,
+    until: Option<Instant>,
+    /// and the operations that had ended before it.
+    done: u64,
 }
 
 impl Player {
@@ -87,6 +98,9 @@ impl Player {
         let steps = self.environment.script();
         let mut next = 0;
         while let Some(step) = steps.get(next) {
+            if self.is_over() {
+                return fusee::log(DONE, self.done);
+            }
             next = match step.operation {
                 operation::REPEAT => 0,
                 operation::REPLY => received(steps, step) + 1,
@@ -104,6 +118,11 @@ impl Player {
                 }
             }
         }
+    }
+
+    /// Whether the instant at which the script ends has passed.
+    fn is_over(&self) -> bool {
+        self.until.is_some_and(|until| now().now >= until)
     }
 
     /// Plays one step.
@@ -242,8 +261,13 @@ impl Player {
     fn submit(&mut self, step: &Step) -> bool {
         let done = self.object::<Notification>(step);
         match self.ring(step) {
-            Some((context, fence)) => context.wait_for(fence, done, Instant::NEVER).is_ok(),
-            None => false,
+            Some((context, fence)) if context.wait_for(fence, done, Instant::NEVER).is_ok() => {
+                if !self.is_over() {
+                    self.done += 1;
+                }
+                true
+            }
+            _ => false,
         }
     }
 

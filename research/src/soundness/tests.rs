@@ -72,6 +72,49 @@ fn bounds_on_blocking_that_are_too_good_are_found_out() {
     assert!(found.iter().all(|found| *found > 0), "{found:?}");
 }
 
+/// Fine bounds of systems whose tasks all do as they declare, and say so: they are those of many tasks, none is above the coarse one, they hold, and a half
+/// of each is found out.
+#[test]
+fn fine_bounds_on_blocking_hold_and_half_of_them_is_found_out() {
+    const FAMILIES: [Family; 2] = [Family::Within, Family::Served];
+    let fine = |manifest: &Manifest| {
+        claims_of(manifest, |locks| locks.rests.iter_mut().for_each(|rest| rest.keeps_word = true))
+    };
+    // Nobody's jobs are counted by arrival. Response times may be others then, so only blocking is compared.
+    let coarse = |manifest: &Manifest| claims_of(manifest, |locks| locks.rests.clear());
+    let pairs =
+        |manifest: &Manifest| -> Vec<(Claim, Claim)> { fine(manifest).into_iter().zip(coarse(manifest)).collect() };
+    let finer = FAMILIES.map(|family| {
+        let systems = (0..SYSTEMS_COMPARED).map(|number| blocking::drawn(family, 7, number).expect("a system"));
+        let all = systems.flat_map(|manifest| pairs(&manifest));
+        let both = all.filter_map(|(fine, coarse)| Some((fine.blocking?, coarse.blocking?)));
+        both.filter(|(fine, coarse)| {
+            assert!((0..2).all(|on| fine[on] <= coarse[on]), "{family:?}: {fine:?}, {coarse:?}");
+            fine[..2] != coarse[..2]
+        })
+        .count()
+    });
+    assert!(finer.iter().all(|finer| *finer > 50), "{finer:?} tasks have a finer bound");
+    for family in FAMILIES {
+        let report = blocking::blocking(family, Draws::new(7, SYSTEMS_COMPARED), &fine);
+        assert!(report.violations.is_empty() && report.failures.is_empty(), "{family:?}: {report}");
+    }
+    let half = |manifest: &Manifest| {
+        let half = |(mut fine, coarse): (Claim, Claim)| {
+            match (&mut fine.blocking, coarse.blocking) {
+                (Some(fine), Some(coarse)) if fine[0] < coarse[0] => fine[0] /= 2,
+                _ => fine.blocking = None,
+            }
+            fine
+        };
+        pairs(manifest).into_iter().map(half).collect()
+    };
+    assert!(!blocking::blocking(Family::Within, Draws::new(7, 2_000).until_wrong(), &half).violations.is_empty());
+}
+
+/// Systems of each family that fine bounds are compared with.
+const SYSTEMS_COMPARED: u64 = 200;
+
 /// The bounds of jobs that wait for engines alone and compute little.
 #[test]
 fn bounds_by_windows_hold_and_are_those_of_many_tasks() {

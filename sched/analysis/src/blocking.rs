@@ -28,15 +28,18 @@
 //!
 //! A request meets the longest hold of each rival, whether or not that has a job at the time. Only where there is no
 //! other bound (`Study::is_counted`) jobs are counted, by their response times; then bounds and response times are
-//! computed in turn until neither changes ([`analyse`]). All engines of a group are one lock, with all their requests.
+//! computed in turn until neither changes ([`analyse`]). By arrival jobs are counted afterwards, where that is finer (`fine`). All engines of a group are one lock, with all their requests.
 //!
 //! Where a pool has tokens of several devices, a job works on the one that its token is for ([`Alternative`]): of the engines that may
 //! be held with a token of their own device only, those of the worst device count.
 //!
-//! Not here: which requests really overlap (4.11 to 4.33), which engines of a group a request is for.
+//! Not here: which requests of a group really overlap (4.17 to 4.33), which engines of a group a request is for.
 //!
 //! # Source
 //! Elliott 2015, sections 2.1.6, 2.1.7 and 4.3.2. The text has nothing on engines by priority: those bounds are ours.
+
+#[path = "fine.rs"]
+mod fine;
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -173,7 +176,8 @@ const ROUNDS: usize = 1_000;
 /// # Errors
 /// [`Unbounded`].
 pub fn analyse(cluster: &Cluster, overheads: &Overheads, locks: &Locks) -> Result<(Report, Vec<Blocked>), Unbounded> {
-    let (report, mut blocked) = settle(cluster, overheads, locks)?;
+    let coarse = settle(cluster, overheads, locks)?;
+    let (report, mut blocked) = fine::refined(cluster, overheads, locks, coarse)?;
     locks.within_windows(&report)?;
     if blocked.iter().all(|one| one.drawn == Nanoseconds::ZERO) {
         return Ok((report, blocked));
@@ -194,7 +198,7 @@ fn settle(cluster: &Cluster, overheads: &Overheads, locks: &Locks) -> Result<(Re
     let mut before: Option<Vec<Blocked>> = None;
     let rests: Vec<Rest> = (0..cluster.tasks().len()).map(|task| locks.rest(cluster, task)).collect();
     for _ in 0..ROUNDS {
-        let study = Study { cluster, overheads, locks, responses: &responses, calls: &calls };
+        let study = Study { cluster, overheads, locks, responses: &responses, calls: &calls, known: None };
         let blocked = study.blocked()?;
         let locking: Vec<Locking> = blocked.iter().map(Blocked::locking).collect();
         let locking = if locking.iter().all(|one| *one == Locking::default()) { &[] } else { &locking[..] };
@@ -445,6 +449,8 @@ struct Study<'a> {
     /// Upper bounds on response times, or the values known so far.
     responses: &'a [Nanoseconds],
     calls: &'a Calls<'a>,
+    /// Response times that hold, for fine bounds.
+    known: Option<&'a fine::Known>,
 }
 
 /// The wait of one request, or of a whole job: the task that causes it, its length, and the CPU time of that task in it.
@@ -467,7 +473,7 @@ impl Study<'_> {
     /// The suspensions of services for engines, by server: they do not depend on response times.
     fn held(cluster: &Cluster, overheads: &Overheads, locks: &Locks) -> Result<Vec<Held>, Unbounded> {
         let none = Calls::new(&[], Vec::new())?;
-        let study = Study { cluster, overheads, locks, responses: &[], calls: &none };
+        let study = Study { cluster, overheads, locks, responses: &[], calls: &none, known: None };
         locks.servers.iter().map(|server| server.task.map_or(Ok(Held::default()), |task| study.held_by(task))).collect()
     }
 
@@ -694,7 +700,7 @@ impl Study<'_> {
         let ahead = engine.rivals.map_or(usize::MAX, |rivals| rivals.saturating_sub(1) as usize);
         match engine.order {
             Order::Fifo => {
-                total.add_longest(&others, ahead, user.times.into())?;
+                total.add_distinct(&others, ahead, user.times.into(), |other| self.holds(engine, user.task, other))?;
             }
             // The number of times that it is kept from the engine on several CPUs is not counted.
             Order::Preemptive if self.cluster.cpus() > 1 && !others.is_empty() => {
@@ -862,9 +868,9 @@ impl Study<'_> {
                         total.add_longest(&others, pool::k_fmlp_requests(users, replicas) as usize, 1)?;
                     }
                     (Some(limit), _) => {
-                        // The requests ahead may be of one task, again and again.
+                        // The requests ahead may be of one task, again and again: with each of its jobs.
                         let requests = pool::r2dglp_requests(limit.saturating_mul(replicas.into()), replicas);
-                        total.add_longest(&others, 1, requests)?;
+                        total.add_distinct(&others, 1, requests, |other| self.jobs(task, other))?;
                     }
                 }
             }

@@ -1,0 +1,153 @@
+//! Fine bounds on blocking by arrival: a job waits for holds and sections that others can have at all while it is pending.
+//!
+//! The coarse bound lets each request of a job meet a hold of each rival. A rival has no more holds than its jobs have that are pending within the job: as many
+//! jobs as are released within both response times, `ceil((r_i + r_j) / p_j)`, eq. 4.12 without its maximum, since `r` is counted from the release here. All waits
+//! of one job are for different holds: each is over when the request that waited for it is granted.
+//!
+//! Response times come from the coarse bounds, which need none; with the finer ones they become shorter, and fewer jobs fit. Each round starts from response times
+//! that hold, so what it gives holds, too, and the last need not be a fixed point. No round gives a longer wait.
+//!
+//! # Conditions
+//!
+//! A rival is counted if its declarations are kept ([`Rest::is_kept`]) and its response time has a bound. So its holds in a job are as many as it declares, no
+//! job takes budgets of later ones, and none has more than one life. Of all others, servers and tasks of other clusters among them, the coarse number is taken,
+//! and so it is for groups of engines.
+//!
+//! Not here: chains of operations over several GPUs (4.20 to 4.33). A request for copy engines of two GPUs is one request of a group in the kernel, and waits for
+//! no engine while it has another; the coarse bound of a group takes all holds of it for one lock.
+//!
+//! # Source
+//! Elliott 2015, eq. 4.11 to 4.16 and 4.37. Where tokens connect engines the text counts requests by kind; here each engine has its own count.
+
+use num_traits::ToPrimitive;
+
+use super::{Blocked, Engine, Locking, Locks, Nanoseconds, Study, Total, Unbounded, Wait, plus};
+use crate::locks::Rest;
+use crate::overheads::Overheads;
+use crate::report::{self, Aware, Report, Test};
+use crate::servers::Calls;
+use crate::task::Cluster;
+
+/// Rounds at most; each needs all tests of the cluster again.
+const ROUNDS: usize = 4;
+
+/// A bound on the response time of each task of the cluster whose declarations are kept.
+pub(super) struct Known {
+    responses: Vec<Option<Nanoseconds>>,
+}
+
+impl Known {
+    fn of(locks: &Locks, report: &Report) -> Known {
+        let is_kept = |task: usize| locks.rests.get(task).is_some_and(Rest::is_kept);
+        // A bound by windows counts on the sleeps that all others declare.
+        let are_all_kept = (0..report.tasks.len()).all(is_kept);
+        let response = |(task, one): (usize, &report::TaskReport)| {
+            let bound = one.bound.as_ref().filter(|bound| bound.test != Test::Windows || are_all_kept)?;
+            let response = bound.response.ceil().to_integer().to_u64().map(Nanoseconds);
+            response.filter(|_| is_kept(task))
+        };
+        Known { responses: report.tasks.iter().enumerate().map(response).collect() }
+    }
+}
+
+/// The report and the waits with fine bounds, from those with coarse ones.
+///
+/// # Errors
+/// [`Unbounded`] of a sum that is too long.
+pub(super) fn refined(
+    cluster: &Cluster,
+    overheads: &Overheads,
+    locks: &Locks,
+    coarse: (Report, Vec<Blocked>),
+) -> Result<(Report, Vec<Blocked>), Unbounded> {
+    let rests: Vec<_> = (0..cluster.tasks().len()).map(|task| locks.rest(cluster, task)).collect();
+    let calls = Calls::new(&locks.servers, Study::held(cluster, overheads, locks)?)?;
+    let mut best = coarse;
+    for _ in 0..ROUNDS {
+        let (report, blocked) = &best;
+        if report.bounded == Some(false) {
+            break;
+        }
+        let known = Known::of(locks, report);
+        let response = |task: &report::TaskReport| {
+            let bound = task.bound.as_ref()?;
+            bound.response.ceil().to_integer().to_u64().map(Nanoseconds)
+        };
+        // Without one a bound that needs it is not there: the coarse analysis has said so.
+        let responses: Vec<Nanoseconds> = report.tasks.iter().map(|one| response(one).unwrap_or_default()).collect();
+        let study = Study { cluster, overheads, locks, responses: &responses, calls: &calls, known: Some(&known) };
+        let finer = study.blocked()?;
+        let is_longer = |(one, before): (&Blocked, &Blocked)| {
+            one.blocking > before.blocking || one.lends > before.lends || one.requests != before.requests
+        };
+        if finer == *blocked || finer.iter().zip(blocked).any(is_longer) {
+            break;
+        }
+        let locking: Vec<Locking> = finer.iter().map(Blocked::locking).collect();
+        let locking = if locking.iter().all(|one| *one == Locking::default()) { &[] } else { &locking[..] };
+        let aware = Aware { are_for_windows: locks.are_for_windows(cluster), rests: &rests };
+        match report::analyse_waiting(cluster, overheads, locking, aware) {
+            Ok(next) if is_no_worse(&next, report) => best = (next, finer),
+            _ => break,
+        }
+    }
+    Ok(best)
+}
+
+/// Whether each task that has a bound in the one before has one that is no later.
+fn is_no_worse(report: &Report, before: &Report) -> bool {
+    report.tasks.iter().zip(&before.tasks).all(|(one, before)| match (&one.bound, &before.bound) {
+        (Some(one), Some(before)) => one.response <= before.response,
+        (None, Some(_)) => false,
+        (_, None) => true,
+    })
+}
+
+impl Study<'_> {
+    /// The number of jobs of `other` that are pending within one job of `task`, at most; `None`: it is not known.
+    pub(super) fn jobs(&self, task: usize, other: usize) -> Option<u64> {
+        let responses = &self.known?.responses;
+        let [own, others] = [task, other].map(|one| responses.get(one).copied().flatten());
+        let window = plus(own?, others?).ok()?;
+        Some(window.0.div_ceil(self.cluster.tasks()[other].period.0))
+    }
+
+    /// The number of holds of `engine` that jobs of `other` have within one job of `task`, at most; `None`: it is not known.
+    pub(super) fn holds(&self, engine: &Engine, task: usize, other: usize) -> Option<u64> {
+        if engine.is_group || self.serves([task, other].into_iter()) {
+            return None;
+        }
+        let user = engine.users.iter().find(|user| user.task == other)?;
+        self.jobs(task, other)?.checked_mul(user.times.into())
+    }
+}
+
+impl Total {
+    /// Adds the longest holds: each of `count` requests waits for `most` of `waits`, which are of different tasks, and of a task there are no more than `limit` in all,
+    /// where that is known. The largest CPU times are other ones, perhaps.
+    pub(super) fn add_distinct(
+        &mut self,
+        waits: &[Wait],
+        most: usize,
+        count: u64,
+        limit: impl Fn(usize) -> Option<u64>,
+    ) -> Result<(), Unbounded> {
+        let mut spans: Vec<Wait> = waits.iter().map(|wait| Wait { cpu: Nanoseconds::ZERO, ..*wait }).collect();
+        spans.sort_by_key(|wait| std::cmp::Reverse(wait.span));
+        let mut cpus: Vec<Wait> = waits.iter().map(|wait| Wait { span: Nanoseconds::ZERO, ..*wait }).collect();
+        cpus.sort_by_key(|wait| std::cmp::Reverse(wait.cpu));
+        for waits in [spans, cpus] {
+            let mut left = u64::try_from(most).unwrap_or(u64::MAX).saturating_mul(count);
+            for wait in waits {
+                let taken = limit(wait.task).map_or(count, |limit| limit.min(count)).min(left);
+                left -= taken;
+                self.add(wait, taken)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+#[path = "fine_tests.rs"]
+mod tests;

@@ -72,6 +72,21 @@ fn proposals_for_the_demo_are_admitted_and_miss_nothing_in_the_simulator() {
 }
 
 #[test]
+fn proposals_for_the_car_are_admitted_and_prove_all_that_it_promises() {
+    let (path, text) = own("userland/car/car.toml");
+    with(&path, &text, TRIES, |search| {
+        let present = search.present().unwrap();
+        assert!(present.verdict.is_admitted);
+        let shown: Vec<&Tried> = search.best(5).into_iter().filter(|tried| tried.verdict.is_admitted).collect();
+        assert!(shown.len() > 1);
+        for tried in shown {
+            assert_eq!(tried.verdict.proved, tried.verdict.promises, "{:?}", tried.arrangement.words());
+            Manifest::parse(&path, &tried.text).unwrap();
+        }
+    });
+}
+
+#[test]
 fn the_proposal_for_stabilised_video_is_admitted_and_keeps_its_comments() {
     let (path, text) = own("userland/vision/stabilise.toml");
     with(&path, &text, TRIES, |search| {

@@ -870,7 +870,8 @@ impl Study<'_> {
                     (Some(limit), _) => {
                         // The requests ahead may be of one task, again and again: with each of its jobs.
                         let requests = pool::r2dglp_requests(limit.saturating_mul(replicas.into()), replicas);
-                        total.add_distinct(&others, 1, requests, |other| self.jobs(task, other))?;
+                        let span = |other| others.iter().find(|one| one.task == other).map(|one| one.span);
+                        total.add_distinct(&others, 1, requests, |other| self.jobs(task, other, span(other)?))?;
                     }
                 }
             }

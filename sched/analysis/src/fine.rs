@@ -1,8 +1,9 @@
 //! Fine bounds on blocking by arrival: a job waits for holds and sections that others can have at all while it is pending.
 //!
-//! The coarse bound lets each request of a job meet a hold of each rival. A rival has no more holds than its jobs have that are pending within the job: as many
-//! jobs as are released within both response times, `ceil((r_i + r_j) / p_j)`, eq. 4.12 without its maximum, since `r` is counted from the release here. All waits
-//! of one job are for different holds: each is over when the request that waited for it is granted.
+//! The coarse bound lets each request of a job meet a hold of each rival. A rival has no more holds than its jobs have that end within the job or later: as many
+//! jobs as are released within both response times and a hold, `ceil((r_i + r_j + h_j) / p_j)`. This is eq. 4.12 without its maximum, since `r` is counted from
+//! the release here, and with the hold *h*, since a job may release an engine and end while its operation still runs. All waits of one job are for different
+//! holds: each is over when the request that waited for it is granted.
 //!
 //! Response times come from the coarse bounds, which need none; with the finer ones they become shorter, and fewer jobs fit. Each round starts from response times
 //! that hold, so what it gives holds, too, and the last need not be a fixed point. No round gives a longer wait.
@@ -104,11 +105,11 @@ fn is_no_worse(report: &Report, before: &Report) -> bool {
 }
 
 impl Study<'_> {
-    /// The number of jobs of `other` that are pending within one job of `task`, at most; `None`: it is not known.
-    pub(super) fn jobs(&self, task: usize, other: usize) -> Option<u64> {
+    /// The number of jobs of `other` that have a hold as long as `span` within one job of `task`, at most; `None`: it is not known.
+    pub(super) fn jobs(&self, task: usize, other: usize, span: Nanoseconds) -> Option<u64> {
         let responses = &self.known?.responses;
         let [own, others] = [task, other].map(|one| responses.get(one).copied().flatten());
-        let window = plus(own?, others?).ok()?;
+        let window = plus(plus(own?, others?).ok()?, span).ok()?;
         Some(window.0.div_ceil(self.cluster.tasks()[other].period.0))
     }
 
@@ -118,7 +119,8 @@ impl Study<'_> {
             return None;
         }
         let user = engine.users.iter().find(|user| user.task == other)?;
-        self.jobs(task, other)?.checked_mul(user.times.into())
+        let span = engine.length(user, self.overheads).ok()?;
+        self.jobs(task, other, span)?.checked_mul(user.times.into())
     }
 }
 

@@ -18,7 +18,7 @@ use fusee_host::words;
 use crate::skeleton::{self, Skeleton};
 
 /// The files of a project, as they are in the template's folder.
-const TEMPLATE: [(&str, &str); 8] = [
+const TEMPLATE: [(&str, &str); 9] = [
     ("Cargo.toml", include_str!("../template/Cargo.toml")),
     (".cargo/config.toml", include_str!("../template/.cargo/config.toml")),
     (".gitignore", include_str!("../template/.gitignore")),
@@ -27,6 +27,7 @@ const TEMPLATE: [(&str, &str); 8] = [
     (".github/workflows/test.yml", include_str!("../template/.github/workflows/test.yml")),
     (".gitlab-ci.yml", include_str!("../template/.gitlab-ci.yml")),
     ("src/bin/beat.rs", include_str!("../template/src/bin/beat.rs")),
+    ("tests/system.rs", include_str!("../template/tests/system.rs")),
 ];
 /// The template's own name.
 pub const NAME: &str = "my-system";
@@ -194,8 +195,7 @@ pub fn new(arguments: &NewArguments) -> Result<bool> {
 
 /// Whether a shell finds the command `fusee`.
 fn is_installed() -> bool {
-    let paths = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&paths).any(|folder| folder.join("fusee").is_file())
+    std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()).any(|folder| folder.join("fusee").is_file())
 }
 
 /// The text as one word of a shell.

@@ -9,7 +9,7 @@ use fusee_host::project::MANIFEST;
 /// The ways to this repository from the template, and from a package in a folder of a skeleton; each with the way from that package to its project.
 pub const TO_ROOT: [(&str, &str); 2] = [("../../../", ""), ("../../../../../../", "../")];
 /// The crates of this repository on which packages of a project depend, by their folders.
-pub const CRATES: [&str; 4] = ["userland/fusee", "drivers/framework", "accel/compute", "qemu/device-model"];
+pub const CRATES: &[&str] = &["userland/fusee", "drivers/framework", "accel/compute", "qemu/device-model", "tools/sim"];
 
 /// The line of the template's manifest before which skeletons are added,
 const BEFORE: &str = "# The expectations of `fusee test`";

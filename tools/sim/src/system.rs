@@ -105,6 +105,18 @@ impl System {
         self
     }
 
+    /// Lets all tasks whose programs cannot run on the host end at once, as [`System::leave_out`] does for one.
+    ///
+    /// # Errors
+    /// [`Error::Manifest`].
+    pub fn leave_out_unsuited(&mut self) -> Result<&mut System, Error> {
+        let manifest = self.manifest()?;
+        let tasks = manifest.system.tasks.iter().enumerate();
+        let names = tasks.filter(|(index, _)| unsuited(&manifest, *index).is_some()).map(|(_, task)| task.name.clone());
+        self.left_out.extend(names);
+        Ok(self)
+    }
+
     /// Varies the next runs as `draws` says: a failure of [`System::seeds`] has the draws that repeat it.
     pub fn vary(&mut self, draws: Option<Draws>) -> &mut System {
         self.draws = draws;

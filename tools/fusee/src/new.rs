@@ -198,8 +198,8 @@ fn is_installed() -> bool {
     std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()).any(|folder| folder.join("fusee").is_file())
 }
 
-/// The text as one word of a shell.
-fn shell(text: &str) -> String {
+/// Returns the text as one word of a shell.
+pub fn shell(text: &str) -> String {
     let is_plain = |letter: char| letter.is_alphanumeric() || "-_./:@~".contains(letter);
     match text.chars().all(is_plain) && !text.is_empty() {
         true => text.to_owned(),

@@ -327,26 +327,10 @@ impl Run {
     pub fn misses(&self) -> Vec<(String, u64)> {
         let metrics = Metrics::of(&Trace::from_records(self.records.clone()), &self.manifest.system);
         let of = |(index, task): (usize, &TaskMetrics)| {
-            let misses = task.misses() + task.skipped + self.overdue(index);
+            let misses = task.misses() + task.skipped + overdue(&self.records, index, self.now);
             (misses > 0).then(|| (task.name.clone(), misses))
         };
         metrics.tasks.iter().enumerate().filter_map(of).collect()
-    }
-
-    /// How many jobs of a task are not complete after their deadlines. A task that has ended completes none.
-    fn overdue(&self, task: usize) -> u64 {
-        let mut open: BTreeMap<u32, u64> = BTreeMap::new();
-        for record in self.records.iter().filter(|record| usize::from(record.thread) == task + 1) {
-            match Event::from_number(record.event) {
-                Some(Event::Release) => {
-                    open.insert(record.job, record.time.saturating_add(record.relative_deadline()));
-                }
-                Some(Event::Complete) => open = open.split_off(&record.job.saturating_add(1)),
-                Some(Event::Exit | Event::Fault | Event::Stop) => open.clear(),
-                _ => {}
-            }
-        }
-        open.values().filter(|deadline| **deadline < self.now).count() as u64
     }
 
     /// For each completed job of `last` the time since the latest release of a job of `first` that was complete when the job of `last` was released: the age
@@ -376,4 +360,22 @@ impl fmt::Debug for Run {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "run of `{}`, at {:?}, {} records", self.manifest.system.name, self.now(), self.records.len())
     }
+}
+
+/// Returns how many jobs of the task with this index are not complete after their deadlines at the instant `now`, nanoseconds. A task that has ended completes
+/// none.
+#[must_use]
+pub fn overdue(records: &[Record], task: usize, now: u64) -> u64 {
+    let mut open: BTreeMap<u32, u64> = BTreeMap::new();
+    for record in records.iter().filter(|record| usize::from(record.thread) == task + 1) {
+        match Event::from_number(record.event) {
+            Some(Event::Release) => {
+                open.insert(record.job, record.time.saturating_add(record.relative_deadline()));
+            }
+            Some(Event::Complete) => open = open.split_off(&record.job.saturating_add(1)),
+            Some(Event::Exit | Event::Fault | Event::Stop) => open.clear(),
+            _ => {}
+        }
+    }
+    open.values().filter(|deadline| **deadline < now).count() as u64
 }

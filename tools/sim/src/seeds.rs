@@ -13,6 +13,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::RangeInclusive;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::str::FromStr;
 
 use fusee_manifest::Manifest;
 use fusee_simulator::workload::Source;
@@ -55,6 +56,24 @@ impl fmt::Display for Varied {
         }
     }
 }
+
+impl FromStr for Varied {
+    type Err = UnknownThing;
+
+    fn from_str(text: &str) -> Result<Varied, UnknownThing> {
+        let task = |start: &str| text.strip_prefix(start).filter(|task| !task.is_empty()).map(str::to_owned);
+        let order = (text == "order").then_some(Varied::Order);
+        let phase = || task("phase:").map(Varied::Phase);
+        let time = || task("time:").map(Varied::Time);
+        let crash = || task("crash:").map(Varied::Crash);
+        order.or_else(phase).or_else(time).or_else(crash).ok_or_else(|| UnknownThing(text.to_owned()))
+    }
+}
+
+/// A text that names no [`Varied`].
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("`{0}` is nothing that a seed varies: there are `order`, `phase:TASK`, `time:TASK` and `crash:TASK`")]
+pub struct UnknownThing(String);
 
 impl Varied {
     /// All things of a system that can be varied, with or without crashes.
@@ -105,6 +124,12 @@ impl Draws {
     #[must_use]
     pub fn new(seed: u64, varied: BTreeSet<Varied>) -> Draws {
         Draws { seed, varied, horizon: HORIZON }
+    }
+
+    /// The names of the things, with commas between them. [`Varied::from_str`] reads each.
+    #[must_use]
+    pub fn listed(&self) -> String {
+        self.varied.iter().map(Varied::to_string).collect::<Vec<_>>().join(",")
     }
 
     /// Draws for a system.
@@ -202,13 +227,33 @@ pub struct Failure {
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let varied: Vec<String> = self.draws.varied.iter().map(Varied::to_string).collect();
-        let varied = if varied.is_empty() { "nothing".to_owned() } else { varied.join(",") };
+        let varied = self.draws.listed();
+        let varied = if varied.is_empty() { "nothing" } else { &varied };
         write!(f, "seed {}, which varies {varied}, fails: {}", self.draws.seed, self.why)
     }
 }
 
 impl std::error::Error for Failure {}
+
+/// Tries `draws`, one after another, and returns how many passed. `failure` makes a run with draws and returns its failure in words.
+///
+/// # Errors
+/// [`Failure`]: the first draws that fail, with as few varied things as still fail.
+pub fn search(
+    draws: impl Iterator<Item = Draws>,
+    mut failure: impl FnMut(&Draws) -> Option<String>,
+) -> Result<u64, Box<Failure>> {
+    let mut passed = 0;
+    for draws in draws {
+        if failure(&draws).is_some() {
+            let draws = draws.shrink(|fewer| failure(fewer).is_some());
+            let why = failure(&draws).unwrap_or_else(|| "the failure does not repeat".to_owned());
+            return Err(Box::new(Failure { draws, why, passed }));
+        }
+        passed += 1;
+    }
+    Ok(passed)
+}
 
 /// The result of a check of one run.
 pub type Checked = Result<(), Box<dyn std::error::Error>>;
@@ -247,17 +292,7 @@ impl System {
         let no_draws = Draws::new(*seeds.start(), BTreeSet::new());
         let varied =
             self.varied(crashes).map_err(|error| Failure { draws: no_draws, why: error.to_string(), passed: 0 })?;
-        let mut passed = 0;
-        for seed in seeds {
-            let draws = Draws::new(seed, varied.clone());
-            if self.failure(&draws, &mut check).is_some() {
-                let draws = draws.shrink(|fewer| self.failure(fewer, &mut check).is_some());
-                let why = self.failure(&draws, &mut check).unwrap_or_else(|| "the check does not repeat".to_owned());
-                return Err(Box::new(Failure { draws, why, passed }));
-            }
-            passed += 1;
-        }
-        Ok(passed)
+        search(seeds.map(|seed| Draws::new(seed, varied.clone())), |draws| self.failure(draws, &mut check))
     }
 
     /// The failure of a check of the run with these draws, in words.

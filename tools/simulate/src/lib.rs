@@ -3,6 +3,7 @@
 //! ```text
 //! command    the command line
 //! hosted     programs of tasks, built for the host
+//! seeds      runs that seeds vary, the first that fails, and the command that repeats it
 //! simulate   the simulation of one system, or of the systems of task sets, and its verdict
 //! ```
 //!
@@ -20,4 +21,5 @@ pub mod hosted;
 #[cfg(test)]
 #[path = "../../fusee/src/published.rs"]
 mod published;
+pub mod seeds;
 pub mod simulate;

@@ -37,6 +37,7 @@ use fusee_tool::task_set as written;
 use fusee_tool::values::{self, Sizes};
 
 use crate::hosted;
+use crate::seeds::{self, SeedsArguments};
 
 /// Records that are kept for `cargo xtask trace` and for pictures; of a longer run it is the first ones.
 const KEPT: usize = 4_000_000;
@@ -52,10 +53,10 @@ pub struct SimulateArguments {
     /// `random:uunifast,n=10,u=2.5,periods=1:2:5:10`.
     /// [default: the demo; in a project of one's own its system.toml]
     #[arg(conflicts_with = "manifest")]
-    system: Option<String>,
+    pub(crate) system: Option<String>,
     /// The system's manifest.
     #[arg(long)]
-    manifest: Option<PathBuf>,
+    pub(crate) manifest: Option<PathBuf>,
     /// Policy of all clusters: EDF, FL, RM, DM or FP.
     #[arg(long, value_parser = values::policy)]
     policy: Option<PolicyName>,
@@ -67,13 +68,15 @@ pub struct SimulateArguments {
     cpus: Option<u32>,
     /// Virtual time after which the simulation ends.
     #[arg(long = "for", default_value = "10s", value_parser = values::time)]
-    limit: Time,
-    /// Which of all random task sets.
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
+    pub(crate) limit: Time,
+    /// Which of all random task sets [default: 1]; for the system of a manifest, the seed that varies its run.
+    #[arg(long)]
+    pub(crate) seed: Option<u64>,
+    #[command(flatten)]
+    pub(crate) seeds: SeedsArguments,
     /// Go on when a `hard` task has ended.
     #[arg(long)]
-    keep_going: bool,
+    pub(crate) keep_going: bool,
     /// What paths of the kernel cost: a TOML file with times, such as tests/bench/overheads.toml.
     #[arg(long)]
     overheads: Option<PathBuf>,
@@ -141,8 +144,9 @@ pub fn simulate(arguments: &SimulateArguments) -> Result<bool> {
     };
     let sets = match named.strip_prefix("random:") {
         Some(words) => {
-            let set = Generator::parse(words)?.generate(&mut Source::new(arguments.seed, 0))?;
-            vec![(TaskSet { name: format!("{named}, seed {}", arguments.seed), ..set }, written::TaskSet::default())]
+            let seed = arguments.seed.unwrap_or(1);
+            let set = Generator::parse(words)?.generate(&mut Source::new(seed, 0))?;
+            vec![(TaskSet { name: format!("{named}, seed {seed}"), ..set }, written::TaskSet::default())]
         }
         None if named.ends_with(".json") || named == "-" => {
             let sets = written::read(Path::new(&named))?;
@@ -157,9 +161,19 @@ pub fn simulate(arguments: &SimulateArguments) -> Result<bool> {
             let name = &manifest.system.name;
             let title = name.strip_suffix(&format!(".{variant}")).unwrap_or(name).to_owned();
             let hosted = hosted(&project, &manifest, arguments)?;
-            return one(&project, &manifest, &title, &Options { overheads, hosted, ..Options::default() }, arguments);
+            let (mut manifest, mut options) = (manifest, Options { overheads, hosted, ..Options::default() });
+            if arguments.seeds.has_range() {
+                return seeds::search(&manifest, &options, arguments);
+            }
+            if let Some(seed) = arguments.seed {
+                (manifest, options) =
+                    seeds::draws(&manifest, &options, arguments, seed)?.draw(&manifest).apply(options);
+            }
+            idle_note(&manifest, &options.hosted);
+            return one(&project, &manifest, &title, &options, arguments);
         }
     };
+    ensure!(!arguments.seeds.has_any(), "seeds vary the system of a manifest, and {named} has task sets");
     ensure!(
         sets.len() == 1 || !arguments.pictures.any(),
         "a picture shows one task set, and {named} has {}",
@@ -191,7 +205,10 @@ pub fn simulate(arguments: &SimulateArguments) -> Result<bool> {
 }
 
 /// The programs that the simulator runs, built for this host. Tasks with a program that cannot run are named.
-fn hosted(project: &Project, manifest: &Manifest, arguments: &SimulateArguments) -> Result<Hosted> {
+///
+/// # Errors
+/// A program cannot be built, or cannot run.
+pub(crate) fn hosted(project: &Project, manifest: &Manifest, arguments: &SimulateArguments) -> Result<Hosted> {
     let tasks = &manifest.system.tasks;
     let (pace, patience) = (arguments.pace.into(), Duration::from_nanos(arguments.patience.0));
     let nothing = fusee_simulator::unmodelled(manifest);
@@ -248,18 +265,18 @@ impl SimulateArguments {
 }
 
 /// A simulation, done.
-struct Simulated<'a> {
-    report: Report,
-    metrics: Metrics,
+pub(crate) struct Simulated<'a> {
+    pub(crate) report: Report,
+    pub(crate) metrics: Metrics,
     services: Services,
     watch: Watch<'a>,
     observed: Observed<'a>,
     /// The first [`KEPT`] records.
-    trace: Trace,
+    pub(crate) trace: Trace,
     /// How many there were.
     seen: usize,
     /// Why the command fails.
-    problems: Vec<Problem>,
+    pub(crate) problems: Vec<Problem>,
     /// Seconds of the host.
     took: f64,
 }
@@ -268,6 +285,13 @@ struct Simulated<'a> {
 fn idle(manifest: &Manifest, hosted: &Hosted) -> Vec<usize> {
     let runs = |task: &usize| hosted.programs.iter().any(|(index, _)| index == task);
     fusee_simulator::unmodelled(manifest).into_iter().filter(|task| !runs(task)).collect()
+}
+
+/// Tasks whose ends count for nothing: those that do nothing, and those that crash because a seed or the command line says so.
+pub(crate) fn excused(manifest: &Manifest, options: &Options) -> Vec<usize> {
+    let mut excused = idle(manifest, &options.hosted);
+    excused.extend(options.faults.iter().map(|(_, task)| *task));
+    excused
 }
 
 /// Tasks whose end ends a simulation. Those that do nothing end at once, so their ends do not count.
@@ -279,7 +303,14 @@ fn decisive(manifest: &Manifest, hosted: &Hosted, keep_going: bool) -> Vec<Decis
 }
 
 /// Simulates one system, and watches it.
-fn run<'a>(manifest: &'a Manifest, options: &Options, arguments: &SimulateArguments) -> Result<Simulated<'a>> {
+///
+/// # Errors
+/// The simulation ends with an error.
+pub(crate) fn run<'a>(
+    manifest: &'a Manifest,
+    options: &Options,
+    arguments: &SimulateArguments,
+) -> Result<Simulated<'a>> {
     let decisive = decisive(manifest, &options.hosted, arguments.keep_going);
     let options = Options {
         managed: arguments.unmanaged.then_some(false),
@@ -290,7 +321,7 @@ fn run<'a>(manifest: &'a Manifest, options: &Options, arguments: &SimulateArgume
     let mut watch = Watch::new(&manifest.system);
     let mut observed = Observed::new(&manifest.system);
     let (mut records, mut seen) = (Vec::new(), 0usize);
-    let progress = progress(arguments.limit.0);
+    let progress = if arguments.seeds.has_range() { ProgressBar::hidden() } else { progress(arguments.limit.0) };
     let began = std::time::Instant::now();
     let report = simulate_observed(manifest, &options, arguments.limit.0, &mut |record: &Record| {
         metrics.observe(record);
@@ -309,7 +340,8 @@ fn run<'a>(manifest: &'a Manifest, options: &Options, arguments: &SimulateArgume
     progress.finish_and_clear();
     let trace = Trace::from_records(records);
     watch.set_states(report.states.iter().enumerate().map(|(task, state)| state_of(*state, task, &manifest.system)));
-    let mut problems = problems(manifest, &options.hosted, &report, &watch, &trace, seen, arguments.unmanaged);
+    let mut problems =
+        problems(&excused(manifest, &options), &report, &watch, &trace, seen, (manifest, arguments.unmanaged));
     if problems.iter().any(|problem| problem.cause == Cause::MissedDeadlines) {
         let broken = broken(&observed.declarations()).into_iter();
         let broken = broken.map(|text| Problem { cause: Cause::Declaration, text });
@@ -472,30 +504,33 @@ fn heading(set: &TaskSet, platform: &Platform) -> String {
     format!("{}: {tasks} tasks use {used} CPUs of {}, {policy}", set.name, clusters.join(" + "))
 }
 
-/// The promises of the manifest that the simulation did not keep. Tasks that do nothing end at once, which says nothing of them.
-fn verdict(manifest: &Manifest, hosted: &Hosted, watch: &Watch<'_>, unmanaged: bool) -> Vec<Problem> {
+/// Names the tasks that do nothing.
+fn idle_note(manifest: &Manifest, hosted: &Hosted) {
     let unmodelled = idle(manifest, hosted);
     if !unmodelled.is_empty() {
         let names: Vec<&str> = unmodelled.iter().map(|task| manifest.system.tasks[*task].name.as_str()).collect();
         let do_nothing = "have a program but no `model`, so here they do nothing";
         eprintln!("{} {do_nothing}: {}", report::yellow("note:"), names.join(", "));
     }
-    let verdict = watch.verdict_without(manifest.expectations.as_ref(), &unmodelled);
+}
+
+/// The promises of the manifest that the simulation did not keep. The ends of tasks that are `excused` count for nothing.
+fn verdict(manifest: &Manifest, excused: &[usize], watch: &Watch<'_>, unmanaged: bool) -> Vec<Problem> {
+    let verdict = watch.verdict_without(manifest.expectations.as_ref(), excused);
     let misses = verdict.misses.into_iter().filter(|_| !unmanaged);
     Verdict { misses: misses.collect(), ..verdict }.problems()
 }
 
 /// What is wrong with a simulation.
 fn problems(
-    manifest: &Manifest,
-    hosted: &Hosted,
+    excused: &[usize],
     report: &Report,
     watch: &Watch<'_>,
     trace: &Trace,
     seen: usize,
-    unmanaged: bool,
+    (manifest, unmanaged): (&Manifest, bool),
 ) -> Vec<Problem> {
-    let mut problems = verdict(manifest, hosted, watch, unmanaged);
+    let mut problems = verdict(manifest, excused, watch, unmanaged);
     let mut bad = |cause, text| problems.push(Problem { cause, text });
     if let Some(code) = report.exit.filter(|code| *code != 0) {
         bad(Cause::ExitCode, format!("the system ended with code {code}"));

@@ -382,6 +382,7 @@ mod tests {
         let cargo: toml::Table = text("Cargo.toml").parse().unwrap();
         assert_eq!(cargo["package"]["name"].as_str(), Some("flight"));
         assert_eq!(cargo["dependencies"]["fusee"]["path"].as_str(), Some("../fusee/userland/fusee"));
+        assert_eq!(cargo["dev-dependencies"]["fusee-sim"]["path"].as_str(), Some("../fusee/tools/sim"));
         let config: toml::Table = text(".cargo/config.toml").parse().unwrap();
         assert_eq!(config["alias"]["xtask"].as_str(), Some("fusee"));
         assert!(text(MANIFEST).starts_with("#:schema ../fusee/docs/schema/manifest.json\n"));
@@ -446,7 +447,8 @@ mod tests {
             let fusee = &read("Cargo.toml")["dependencies"]["fusee"];
             assert_eq!(fusee["features"][0].as_str(), Some("gpu"));
             let compute = &read("kernels/Cargo.toml")["dependencies"]["fusee-compute"];
-            for dependency in [fusee, compute] {
+            let sim = &read("Cargo.toml")["dev-dependencies"]["fusee-sim"];
+            for dependency in [fusee, compute, sim] {
                 assert_eq!(dependency["git"].as_str(), Some(url));
                 assert_eq!(dependency.get("rev").and_then(|rev| rev.as_str()), rev);
             }

@@ -176,6 +176,6 @@ impl System {
         let built = programs::build(&self.file, &wanted)?;
         let place = |index: &usize| Some((*index, built.get(&tasks[*index].binary)?.clone()));
         let programs = chosen.iter().filter_map(place).collect();
-        Ok(Hosted { programs, pace: self.pace, paces: Vec::new(), patience: self.patience })
+        Ok(Hosted { programs, pace: self.pace, patience: self.patience, ..Hosted::default() })
     }
 }

@@ -1,12 +1,16 @@
 //! A session of gdb without a person who types.
 
+use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result};
+use fusee_host::project::KEPT_DIR;
 use fusee_host::system::Workspace;
 use fusee_looks::gdb::under;
 use fusee_manifest::Profile;
+
+use crate::command::as_tool;
 
 /// The name of the check of gdb.
 pub const CHECK: &str = "gdb stops at a line of one task and prints what is in its variable";
@@ -68,4 +72,35 @@ pub fn check(workspace: &Workspace, program: &Path) -> Result<Vec<String>> {
     let wanted = ["at ('culprit', True)", &called, "#0  fusee_kernel::trap::slow_syscall"];
     let is_there = wanted.iter().all(|words| text.contains(words));
     Ok(if is_counting && is_there { Vec::new() } else { vec![text] })
+}
+
+/// The name of the check of gdb without QEMU.
+pub const HOSTED: &str = "gdb stops in a program in the simulator, and the run is the one without gdb";
+const FIRST: &str = "docs/examples/first.toml";
+
+/// Stops in `main` of a program on the host, goes on, and compares all that the simulator prints with that of a run without gdb. Returns the faults.
+///
+/// # Errors
+/// A command does not start.
+pub fn check_hosted(workspace: &Workspace, program: &Path) -> Result<Vec<String>> {
+    let simulate = |more: &[&str]| -> Result<Command> {
+        let mut command = as_tool()?;
+        command.args(["simulate", FIRST]).args(more).current_dir(&workspace.root).env("FUSEE_GDB", program);
+        command
+            .env(KEPT_DIR, &workspace.project.kept_in)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        Ok(command)
+    };
+    let plain = simulate(&[])?.output()?;
+    let mut session = simulate(&["--gdb", "hello"])?.spawn()?;
+    let script = b"next\ninfo locals\ncontinue\nquit\n";
+    session.stdin.take().context("no input")?.write_all(script)?;
+    let output = session.wait_with_output()?;
+    let text = [&output.stdout[..], &output.stderr].map(String::from_utf8_lossy).concat();
+    let plain = String::from_utf8_lossy(&plain.stdout).into_owned();
+    let wanted = ["hello::main () at userland/apps/src/bin/hello.rs:", "jobs = 5", "exited normally", &plain];
+    let is_there = plain.contains("hello from job 5 of 5") && wanted.iter().all(|words| text.contains(words));
+    Ok(if is_there && output.status.success() { Vec::new() } else { vec![text] })
 }

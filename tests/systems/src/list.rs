@@ -541,8 +541,11 @@ fn own(context: &Arc<Context>, cases: &mut Vec<Case>) -> Result<()> {
             dump::run(&workspace, &check, &programs)
         }));
     }
-    let sessions =
-        [(gdb::CHECK, gdb::check as fn(&Workspace, &Path) -> Result<Vec<String>>), (gdb::DEBUG, gdb::check_debug)];
+    let sessions = [
+        (gdb::CHECK, gdb::check as fn(&Workspace, &Path) -> Result<Vec<String>>),
+        (gdb::DEBUG, gdb::check_debug),
+        (gdb::HOSTED, gdb::check_hosted),
+    ];
     for (name, check) in sessions {
         let name = format!("own::{name}");
         let workspace = context.workspace(&name);

@@ -26,11 +26,12 @@ pub fn plan<'a>(wanted: &BTreeSet<&'a str>, projects: &[&'a Project]) -> Result<
 }
 
 impl Plan<'_> {
-    /// Builds the programs into the target folder of `project`. Returns the path of each executable by its `package/program`.
+    /// Builds the programs into the target folder of `project`. Returns the path of each executable by its `package/program`. Programs to be
+    /// debugged have the names and places of their variables.
     ///
     /// # Errors
     /// Cargo does not start or cannot build them.
-    pub fn build(&self, project: &Project) -> Result<BTreeMap<String, PathBuf>> {
+    pub fn build(&self, project: &Project, is_debugged: bool) -> Result<BTreeMap<String, PathBuf>> {
         let mut built = BTreeMap::new();
         if self.steps.is_empty() {
             return Ok(built);
@@ -42,6 +43,9 @@ impl Plan<'_> {
             for (package, program) in &step.programs {
                 let place = folder.join(&host).join("release").join(program);
                 built.insert(format!("{package}/{program}"), place);
+                if is_debugged {
+                    command.arg("--config").arg(format!("profile.release.package.{package}.debug=\"full\""));
+                }
             }
             let s = if step.programs.len() == 1 { "" } else { "s" };
             let what = format!("{} program{s} for this host", step.programs.len());

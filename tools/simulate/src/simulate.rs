@@ -5,6 +5,7 @@
 
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -31,6 +32,7 @@ use fusee_host::observed::{Observed, What, broken};
 use fusee_host::project::Project;
 use fusee_host::report;
 use fusee_host::system;
+use fusee_host::toolchain;
 use fusee_host::words;
 use fusee_pictures::Pictures;
 use fusee_tool::task_set as written;
@@ -104,6 +106,9 @@ pub struct SimulateArguments {
     /// The time of the host in which a program makes its next call; one that does not loops for ever, and is ended.
     #[arg(long, default_value = "10s", value_parser = values::time)]
     patience: Time,
+    /// Start the program of this task under a gdb of this host, which stops in its `main`. Virtual time stands while the program is stopped.
+    #[arg(long, value_name = "TASK", conflicts_with_all = ["no_programs", "seeds"])]
+    gdb: Option<String>,
 }
 
 /// The virtual time that code of programs takes.
@@ -235,15 +240,31 @@ pub(crate) fn hosted(project: &Project, manifest: &Manifest, arguments: &Simulat
             }
         }
     }
-    if chosen.is_empty() {
+    if chosen.is_empty() && arguments.gdb.is_none() {
         return Ok(Hosted { pace, patience, ..Hosted::default() });
     }
     let fusee = Project::fusee()?;
     let projects = if project.is(&fusee) { vec![&fusee] } else { vec![project, &fusee] };
     let wanted = chosen.iter().map(|index| tasks[*index].binary.as_str()).collect();
-    let built = hosted::plan(&wanted, &projects).map_err(|reason| manifest.at_binary(reason))?.build(project)?;
+    let built = hosted::plan(&wanted, &projects).map_err(|reason| manifest.at_binary(reason))?;
+    let built = built.build(project, arguments.gdb.is_some())?;
     let place = |index: &usize| Some((*index, built.get(&tasks[*index].binary)?.clone()));
-    Ok(Hosted { programs: chosen.iter().filter_map(place).collect(), pace, patience, ..Hosted::default() })
+    let debugged = arguments.gdb.as_deref().map(|name| debugged(manifest, &chosen, name)).transpose()?;
+    let programs = chosen.iter().filter_map(place).collect();
+    Ok(Hosted { programs, pace, patience, debugged, ..Hosted::default() })
+}
+
+/// The task `name`, one of those that are `chosen`, and the gdb that starts its program. From then on gdb alone has the interrupts of the keyboard.
+fn debugged(manifest: &Manifest, chosen: &[usize], name: &str) -> Result<(usize, PathBuf)> {
+    let tasks = &manifest.system.tasks;
+    let Some(index) = chosen.iter().find(|index| tasks[**index].name == name) else {
+        let names: Vec<String> = chosen.iter().map(|index| format!("`{}`", tasks[*index].name)).collect();
+        let names = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+        bail!("--gdb: `{name}` is no task that runs a program in the simulator; these do: {names}");
+    };
+    let gdb = toolchain::find_gdb(false)?;
+    signal_hook::flag::register(signal_hook::consts::SIGINT, Arc::default())?;
+    Ok((*index, gdb))
 }
 
 /// A set of a file in the simulator's terms.

@@ -15,7 +15,8 @@
 
 use std::fs::File;
 use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
-use std::os::fd::OwnedFd;
+use std::net::Shutdown;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -72,11 +73,13 @@ pub struct Hosted {
     pub paces: Vec<(usize, Pace)>,
     /// The time of the host in which a program makes its next call.
     pub patience: Duration,
+    /// A task, by index, whose program a gdb starts, and the program of that gdb.
+    pub debugged: Option<(usize, PathBuf)>,
 }
 
 impl Default for Hosted {
     fn default() -> Self {
-        Hosted { programs: Vec::new(), pace: Pace::default(), paces: Vec::new(), patience: PATIENCE }
+        Hosted { programs: Vec::new(), pace: Pace::default(), paces: Vec::new(), patience: PATIENCE, debugged: None }
     }
 }
 
@@ -245,6 +248,8 @@ struct Setup {
     /// The source of the execution times of jobs, if they are drawn.
     source: Option<Source>,
     patience: Duration,
+    /// The gdb that starts the program.
+    gdb: Option<PathBuf>,
 }
 
 /// The next message to the process.
@@ -290,10 +295,18 @@ pub struct Process {
 struct Running {
     child: Child,
     socket: UnixStream,
+    /// Whether the child is a gdb, which has started the program.
+    is_debugged: bool,
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
+        if self.is_debugged {
+            // The program ends; its gdb ends when its user says so.
+            let _ = self.socket.shutdown(Shutdown::Both);
+            let _ = self.child.wait();
+            return;
+        }
         // An error says that it has ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -346,6 +359,7 @@ impl Process {
             execution: execution.filter(|_| pace != Pace::Burns),
             source,
             patience: hosted.patience,
+            gdb: hosted.debugged.as_ref().filter(|(one, _)| *one == index).map(|(_, gdb)| gdb.clone()),
         };
         Process::of(Arc::new(setup))
     }
@@ -506,14 +520,39 @@ impl Setup {
     fn start(&self) -> Result<Running, Failure> {
         let start = || -> std::io::Result<Running> {
             let (socket, theirs) = UnixStream::pair()?;
+            if let Some(gdb) = &self.gdb {
+                let child = debugged(gdb, &self.path, &theirs, &self.memory.file)?;
+                return Ok(Running { child, socket, is_debugged: true });
+            }
             socket.set_read_timeout(Some(self.patience))?;
             let mut command = Command::new(&self.path);
             command.env_clear().env(door::VARIABLE, door::VERSION);
             command.stdin(Stdio::from(OwnedFd::from(theirs))).stdout(Stdio::from(self.memory.file.try_clone()?));
-            Ok(Running { child: command.spawn()?, socket })
+            Ok(Running { child: command.spawn()?, socket, is_debugged: false })
         };
         start().map_err(|error| Failure::NotStarted(error.kind()))
     }
+}
+
+/// Starts a gdb that starts the program `path` with `socket` as its standard input and `memory` as its standard output, and lets it stop where its task
+/// begins. The gdb has the terminal. No limit of the host's time holds for the program: virtual time stands while gdb has stopped it.
+fn debugged(gdb: &Path, path: &Path, socket: &UnixStream, memory: &File) -> std::io::Result<Child> {
+    // These two are inherited: the shell by which gdb starts the program gives them their places.
+    let [input, output] = [rustix::io::dup(socket)?, rustix::io::dup(memory)?];
+    let name = path.file_name().unwrap_or_default().to_string_lossy().replace('-', "_");
+    let mut command = Command::new(gdb);
+    command.arg("-quiet");
+    for line in [
+        "set pagination off".to_owned(),
+        "set startup-with-shell on".to_owned(),
+        format!("set exec-wrapper env -i {}={}", door::VARIABLE, door::VERSION),
+        format!("set args 0<&{} 1>&{}", input.as_raw_fd(), output.as_raw_fd()),
+        format!("break {name}::main"),
+        "run".to_owned(),
+    ] {
+        command.arg("-ex").arg(line);
+    }
+    command.arg(path).env("SHELL", "/bin/sh").spawn()
 }
 
 impl Behaviour for Process {

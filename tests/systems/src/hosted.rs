@@ -68,7 +68,7 @@ impl Group {
             let project = self.context.fusee();
             let wanted = self.wanted.iter().map(String::as_str).collect();
             let planned = plan(&wanted, &[project]).map_err(|reason| reason.to_string())?;
-            planned.build(project).map_err(|error| format!("{error:#}"))
+            planned.build(project, false).map_err(|error| format!("{error:#}"))
         };
         self.built.get_or_init(build).as_ref().map_err(|error| anyhow!("{error}"))
     }

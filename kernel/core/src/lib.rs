@@ -432,15 +432,27 @@ impl Kernel {
         trap: Trap,
         at: Option<Instant>,
     ) -> Outcome {
-        if let Some(outcome) = self.fast_switch::<M, IDLE>(machine, cpu, trap, at) {
-            self.say_keys(machine);
-            return outcome;
+        match self.fast_trap_on::<M, IDLE>(machine, cpu, trap, at) {
+            Some(outcome) => outcome,
+            None => self.slow_trap(machine, cpu, Entry { trap, at }),
         }
-        if !IDLE && let Some(outcome) = self.fast_rare(machine, cpu, trap) {
-            self.say_keys(machine);
-            return outcome;
-        }
-        self.slow_trap(machine, cpu, Entry { trap, at })
+    }
+
+    /// As [`Kernel::fast_trap`], for such a caller.
+    #[inline(always)]
+    pub fn fast_trap_on<M: Machine, const IDLE: bool>(
+        &mut self,
+        machine: &mut M,
+        cpu: CpuId,
+        trap: Trap,
+        at: Option<Instant>,
+    ) -> Option<Outcome> {
+        let outcome = match self.fast_switch::<M, IDLE>(machine, cpu, trap, at) {
+            None if !IDLE => self.fast_rare(machine, cpu, trap),
+            switched => switched,
+        }?;
+        self.say_keys(machine);
+        Some(outcome)
     }
 
     /// Handles one trap by the slow path, which can do everything, and with which the fast paths are compared.

@@ -68,6 +68,7 @@
 //! | `only_donor` | `scheduling` | fast paths of a thread and its only donor |
 //! | `fast_calls` | `ipc` | fast calls: messages and locks |
 //! | `ipc` | `ipc` | calls, replies, sends |
+//! | `served` | `ipc` | fast paths of calls and replies that concern a third thread |
 //! | `stores` | `ipc` | stores to doorbells that are requests |
 //! | `fast_switches` | `scheduling` | fast switches: signals, timers, waits, yields |
 //! | `groups` | `locks` | sets of engines |

@@ -495,7 +495,7 @@ pub fn take_back<G: Graph>(graph: &mut G, waiter: G::Thread, target: G::Thread) 
 /// Lends for a wait: `target` takes over the reservation that `waiter` has chosen. The effect equals [`wait_for`] and two [`settle`]s, if no offer in
 /// the cluster of that reservation comes before, and `target` is not urgent.
 ///
-/// `target` must not wait, `waiter` must neither wait nor have donors, and what `target` has chosen must be of the same cluster.
+/// `target` must not wait, `waiter` must neither wait nor have donors, and the reservation of `target` must be of the same cluster.
 #[inline]
 pub fn lend_first<G: Graph>(graph: &mut G, waiter: G::Thread, target: G::Thread) {
     debug_assert!(graph.node(waiter).is_alone() && graph.node(target).waits_for.is_none(), "neither waits");

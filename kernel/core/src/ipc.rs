@@ -11,18 +11,23 @@ mod served;
 pub(crate) mod stores;
 
 use fusee_abi::Error;
-use fusee_abi::call::{CARRIES, DEADLINE, FIRST_WORD, GO_ON, STORED, TOKEN, rights};
+use fusee_abi::call::{CARRIES, DEADLINE, FIRST_WORD, GO_ON, HandleValue, STORED, TOKEN, rights};
 use fusee_abi::trace::Event;
 use fusee_locking::propagation;
 use fusee_sched::time::Instant;
 
 use crate::handles::grants::{Attachment, Gift};
 use crate::id::{EndpointId, ThreadId};
-use crate::ipc::fast_calls::token;
-use crate::limits::REPLY_SLOTS;
+use crate::limits::{HANDLES, REPLY_SLOTS};
 use crate::machine::Place;
 use crate::object::{Object, State};
 use crate::{Kernel, Machine};
+
+/// The token of a reply slot: slot + 1 in the low byte, the slot's generation above.
+#[inline(always)]
+pub(crate) fn token(slot: usize, generation: u32) -> u64 {
+    (slot as u64 + 1) | (u64::from(generation) << 8)
+}
 
 impl Kernel {
     /// `call`, and `send` if `sends`.
@@ -197,6 +202,19 @@ impl Kernel {
             self.reservations[own].give_up();
             self.unsettle(thread);
         }
+    }
+
+    /// The endpoint that `value` names, the handle's badge, and which life of the server its holder knows of, if `thread` has this right to it.
+    #[inline(always)]
+    pub(crate) fn endpoint_of(&self, thread: ThreadId, value: u64, right: u32) -> Option<(EndpointId, u32, u32)> {
+        let value = HandleValue(value);
+        let handle = &self.handles[thread][usize::from(value.slot()) % HANDLES];
+        let Object::Endpoint(endpoint) = *handle.object() else { return None };
+        (value == handle.value() && u32::from(handle.rights()) & right != 0).then_some((
+            endpoint,
+            handle.badge(),
+            handle.epoch() as u32,
+        ))
     }
 
     /// The slot that `token` names, if a client still waits there.

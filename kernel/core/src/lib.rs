@@ -66,9 +66,9 @@
 //! | `engines` | `accelerators` | holds of engines, and their doorbells |
 //! | `tokens` | `locks` | tokens of pools are requested, granted, given back |
 //! | `only_donor` | `scheduling` | fast paths of a thread and its only donor |
-//! | `fast_calls` | `ipc` | fast calls: messages and locks |
 //! | `ipc` | `ipc` | calls, replies, sends |
 //! | `served` | `ipc` | fast paths of calls and replies that concern a third thread |
+//! | `fast_calls` | `ipc` | fast calls: messages and locks |
 //! | `stores` | `ipc` | stores to doorbells that are requests |
 //! | `fast_switches` | `scheduling` | fast switches: signals, timers, waits, yields |
 //! | `groups` | `locks` | sets of engines |

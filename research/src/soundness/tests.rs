@@ -80,7 +80,7 @@ fn fine_bounds_on_blocking_hold_and_half_of_them_is_found_out() {
     let fine = |manifest: &Manifest| {
         claims_of(manifest, |locks| locks.rests.iter_mut().for_each(|rest| rest.keeps_word = true))
     };
-    // Nobody's jobs are counted by arrival. Response times may be others then, so only blocking is compared.
+    // No jobs are counted by arrival. Response times may be others then, so only blocking is compared.
     let coarse = |manifest: &Manifest| claims_of(manifest, |locks| locks.rests.clear());
     let pairs =
         |manifest: &Manifest| -> Vec<(Claim, Claim)> { fine(manifest).into_iter().zip(coarse(manifest)).collect() };

@@ -6,7 +6,7 @@
 //! holds: each is over when the request that waited for it is granted.
 //!
 //! Response times come from the coarse bounds, which need none; with the finer ones they become shorter, and fewer jobs fit. Each round starts from response times
-//! that hold, so what it gives holds, too, and the last need not be a fixed point. No round gives a longer wait.
+//! that hold, so its results hold, too, and the last need not be a fixed point. No round gives a longer wait.
 //!
 //! # Conditions
 //!
@@ -32,7 +32,7 @@ use crate::task::Cluster;
 /// Rounds at most; each needs all tests of the cluster again.
 const ROUNDS: usize = 4;
 
-/// A bound on the response time of each task of the cluster whose declarations are kept.
+/// A bound on the response time of each task of the cluster that keeps its declarations.
 pub(super) struct Known {
     responses: Vec<Option<Nanoseconds>>,
 }

@@ -37,7 +37,7 @@ fn waits(cluster: &Cluster, locks: &Locks) -> Vec<u64> {
     found.iter().map(|one| one.blocking.0).collect()
 }
 
-/// The first has eight holds in a job, the second one of 5: one job of that fits into the first's, unless nobody knows.
+/// The first has eight holds in a job, the second one of 5: one job of that fits into the first's, unless it cannot be counted.
 #[test]
 fn eight_requests_wait_for_the_one_hold_that_a_rival_has() {
     let two = cluster(2, PolicyName::Edf, &[(20, 1_000), (10, 1_000)]);

@@ -19,16 +19,11 @@ use fusee_sched::cpu::{CpuId, CpuSet};
 use fusee_sched::time::{Instant, Nanoseconds};
 
 use crate::donation::keys::user_number;
-use crate::id::{EndpointId, PoolUserId, ThreadId};
+use crate::id::{PoolUserId, ThreadId};
+use crate::ipc::token;
 use crate::limits::{CHAIN_MAX, HANDLES, RESTARTS};
 use crate::object::{Cpu, Object, State};
 use crate::{Kernel, Machine, Outcome, Trap};
-
-/// The token of a reply slot: slot + 1 in the low byte, the slot's generation above.
-#[inline(always)]
-pub(crate) fn token(slot: usize, generation: u32) -> u64 {
-    (slot as u64 + 1) | (u64::from(generation) << 8)
-}
 
 impl Kernel {
     /// The thread on `cpu`, if its plan need not be looked at again.
@@ -222,19 +217,6 @@ impl Kernel {
         self.threads[thread].begin_timeout();
         self.clusters[cluster].push_timeout(thread.index() as u16, deadline);
         Some(server)
-    }
-
-    /// The endpoint that `value` names, the handle's badge, and which life of the server its holder knows of, if `thread` has this right to it.
-    #[inline(always)]
-    pub(crate) fn endpoint_of(&self, thread: ThreadId, value: u64, right: u32) -> Option<(EndpointId, u32, u32)> {
-        let value = HandleValue(value);
-        let handle = &self.handles[thread][usize::from(value.slot()) % HANDLES];
-        let Object::Endpoint(endpoint) = *handle.object() else { return None };
-        (value == handle.value() && u32::from(handle.rights()) & right != 0).then_some((
-            endpoint,
-            handle.badge(),
-            handle.epoch() as u32,
-        ))
     }
 
     #[inline(always)]

@@ -5,8 +5,8 @@
 //!
 //! | Path | The third |
 //! |---|---|
-//! | a call to a server that is ready, and serves another | the client that was served, whose reservation waits from here on |
-//! | a reply to a client on whose reservation the server runs | other clients, which wait on; or the end of a loan |
+//! | a call to a server that is ready, and serves another | the client that was served: its reservation waits from here on |
+//! | a reply to a client that lends its reservation to the server | other clients, which wait on; or the end of a loan |
 //! | a reply to a client that comes later than the caller that is received next | that caller, on whose reservation the server goes on |
 //!
 //! All others are declined: deadlines, handles in messages, stores, boosts, and reservations that would rest.
@@ -17,7 +17,7 @@ use fusee_locking::propagation::{self, Graph};
 use fusee_sched::cpu::CpuId;
 
 use crate::id::{EndpointId, ThreadId};
-use crate::ipc::fast_calls::token;
+use crate::ipc::token;
 use crate::limits::RESTARTS;
 use crate::object::State;
 use crate::{Kernel, Machine};
@@ -95,7 +95,7 @@ impl Kernel {
         Some(self.pass(machine, cpu, thread, client, span))
     }
 
-    /// The server `thread` answers `client`, whose reservation has less to say than that of the caller at place `first` of the endpoint. It serves this
+    /// The server `thread` answers `client`, which has a later key than the caller at place `first` of the endpoint. It serves this
     /// caller, on whose reservation it runs already.
     #[inline(always)]
     fn fast_next<M: Machine>(

@@ -208,7 +208,7 @@ impl Kernel {
         (!self.threads[waiter].is_timed() && !self.drains_one(interrupt)).then_some(waiter)
     }
 
-    /// The thread whose sleep is over, if nothing else is due on the timer of `cpu`.
+    /// The thread that has slept to the end, if nothing else is due on the timer of `cpu`.
     #[inline(always)]
     fn first_sleeper(&self, cpu: CpuId, plan: Plan, at: Instant) -> Option<ThreadId> {
         let object = &self.clusters[plan.cluster()];

@@ -85,7 +85,7 @@ impl Kernel {
         PoolUserId::new(usize::from(user)).filter(|_| is_plain)
     }
 
-    /// `acquire` of the only token of a pool, which `holder` has: `thread`, whose use of it is `user`, waits and lends to the holder.
+    /// `acquire` of the only token of a pool, which `holder` has: `thread`, by its use `user`, waits and lends to the holder.
     #[inline(never)]
     pub(crate) fn fast_lend_token<M: Machine>(
         &mut self,
@@ -116,7 +116,7 @@ impl Kernel {
         Some(self.lend_on(machine, thread, other, span))
     }
 
-    /// `release` of the only token of a pool: `thread`, whose use of it is `user`, has borrowed from the only waiter, whose use is `next`, which has the
+    /// `release` of the only token of a pool: `thread`, by its use `user`, has borrowed from the only waiter, with the use `next`. The waiter has the
     /// token next and goes on.
     #[inline(never)]
     pub(crate) fn fast_release_token<M: Machine>(
@@ -166,7 +166,7 @@ impl Kernel {
     //--- Conditions ----------------------------------------------------------------------------------------
 
     /// The time since time was booked last, if `other` may run at once on the reservation of `thread`, the one that runs. `other` is ready, may have
-    /// donors, and runs on no CPU; what it runs on now, if anything, comes later.
+    /// donors, and runs on no CPU; its present reservation, if any, has a later key.
     #[inline(never)]
     pub(crate) fn offer<M: Machine>(&self, machine: &mut M, thread: ThreadId, other: ThreadId) -> Option<Nanoseconds> {
         let (waiter, target) = (&self.threads[thread], &self.threads[other]);

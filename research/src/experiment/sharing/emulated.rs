@@ -43,7 +43,7 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     FORMS.iter().map(|(experiment, _)| experiment.name).chain([classes::EXPERIMENT.name])
 }
 
-/// Runs the form of the experiment of this name: what is found in QEMU and in the simulator, and where they differ by more than a tenth.
+/// Runs the form of the experiment of this name. Returns the figures of QEMU and of the simulator, and those that differ by more than a tenth.
 pub fn emulate(workspace: &Workspace, name: &str, runs: &Runs) -> Result<([Findings; 2], Vec<String>)> {
     let found = match FORMS.iter().find(|(experiment, _)| experiment.name == name) {
         Some((_, form)) => sides(workspace, &form(), runs)?,

@@ -38,24 +38,23 @@
 //! # Source
 //! Elliott 2015, sections 2.1.6, 2.1.7 and 4.3.2. The text has nothing on engines by priority: those bounds are ours.
 
-#[path = "fine.rs"]
 mod fine;
+mod holds;
+mod tokens;
 
-use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
-use fusee_locking::pool;
 use fusee_sched::key::{Policy, PriorityPoint};
 use fusee_sched::time::Nanoseconds;
-use num_bigint::BigInt;
-use num_rational::BigRational;
-use num_traits::{ToPrimitive, Zero};
+use num_traits::ToPrimitive;
 
 use crate::drawn;
 use crate::overheads::{Infeasible, Locking, Overheads};
 use crate::report::{self, Aware, Report};
 use crate::servers::{Calls, Held};
 use crate::task::{Cluster, LONGEST};
+
+use self::holds::{on_one_device, on_worst_device};
 
 pub use fusee_locking::pool::{Measure, Rules};
 
@@ -241,204 +240,6 @@ impl Blocked {
         let parts = [self.operations, self.suspends, self.blocking];
         Nanoseconds(parts.into_iter().map(|part| part.0).fold(0, u64::saturating_add))
     }
-}
-
-impl Engine {
-    /// The time for which `user` holds the engine in one hold, seen by waiting jobs (2.47).
-    fn length(&self, user: &User, overheads: &Overheads) -> Result<Nanoseconds, Unbounded> {
-        plus(plus(self.operation(user)?, section(overheads, user.hold.cpu)?)?, self.shared.take_back)
-    }
-
-    /// The time of one operation of `user`, with bottom halves of others before its own (4.48, 4.50).
-    fn operation(&self, user: &User) -> Result<Nanoseconds, Unbounded> {
-        match user.hold.operation {
-            Nanoseconds::ZERO => Ok(Nanoseconds::ZERO),
-            operation => plus(operation, self.end()?),
-        }
-    }
-
-    /// The longest time after an operation until the engine is free.
-    fn end(&self) -> Result<Nanoseconds, Unbounded> {
-        plus(plus(self.completion, self.others)?, self.reset)
-    }
-
-    /// The time of all operations of a job of `user`.
-    fn operations(&self, user: &User) -> Result<Nanoseconds, Unbounded> {
-        match user.hold.operation {
-            Nanoseconds::ZERO => Ok(Nanoseconds::ZERO),
-            _ => plus(user.operations, times(user.times.into(), self.end()?)?),
-        }
-    }
-
-    /// The time that a job of `user` holds it in sum.
-    fn lengths(&self, user: &User, overheads: &Overheads) -> Result<Nanoseconds, Unbounded> {
-        plus(self.operations(user)?, times(user.times.into(), section(overheads, user.hold.cpu)?)?)
-    }
-
-    /// The time of all holds of `user` in a job, seen by waiting jobs.
-    fn waits(&self, user: &User, overheads: &Overheads) -> Result<Nanoseconds, Unbounded> {
-        plus(self.lengths(user, overheads)?, times(user.times.into(), self.shared.take_back)?)
-    }
-
-    /// CPU time of the driver for clients without the lock that a job pays for which waits `span` for operations and for the engine.
-    fn notices(&self, span: Nanoseconds) -> Result<Nanoseconds, Unbounded> {
-        match self.shared.period {
-            Nanoseconds::ZERO => Ok(Nanoseconds::ZERO),
-            period => times(span.0.div_ceil(period.0) + 1, self.shared.notice),
-        }
-    }
-}
-
-impl Locks {
-    /// Whether jobs of the cluster wait for engines only, and the number of holds that they wait for was counted for any jobs that
-    /// execute meanwhile.
-    fn are_for_windows(&self, cluster: &Cluster) -> bool {
-        let is_counted = |engine: &Engine| match engine.order {
-            Order::Fifo => true,
-            // With more users on one CPU, the bound rests on the rule that no job is blocked while jobs of higher priority are
-            // pending.
-            Order::Priority => engine.users.len() <= 2 || cluster.cpus() > 1,
-            // The time that others have the engine counts as their execution, and as nothing else.
-            Order::Preemptive => false,
-        };
-        let is_ours = |user: &User| !self.abroad.iter().any(|abroad| abroad.task == user.task);
-        let is_alone =
-            |engine: &Engine| !engine.is_group && engine.rivals.is_none() && engine.users.iter().all(is_ours);
-        let is_nothing_else = self.pools.is_empty() && self.servers.is_empty() && self.covering.is_empty();
-        let engines = || self.engines.iter().filter(|engine| !engine.users.is_empty());
-        is_nothing_else
-            && cluster.above().is_empty()
-            && engines().next().is_some()
-            && engines().all(|engine| is_counted(engine) && is_alone(engine))
-    }
-
-    /// Knowledge of the suspensions of a task's jobs, if the longest waits for what it shares do not rest on the rule that no job
-    /// is blocked while jobs of higher priority are pending, suspended or not.
-    pub(crate) fn rest(&self, cluster: &Cluster, task: usize) -> Rest {
-        let rest = self.rests.get(task).copied().unwrap_or_default();
-        let uses_engine = |engine: &&Engine| engine.users.iter().any(|user| user.task == task);
-        let serves = |user: &User| self.servers.iter().any(|server| server.task == Some(user.task));
-        let is_ours =
-            |user: &User| user.task < cluster.tasks().len() || !self.abroad.iter().any(|one| one.task == user.task);
-        let is_plain = |engine: &Engine| {
-            let is_counted = engine.order == Order::Fifo || engine.order == Order::Priority && engine.users.len() <= 2;
-            let is_one = !engine.is_group && engine.rivals.is_none() && engine.alternative.is_none();
-            is_counted && is_one && engine.users.iter().all(|user| is_ours(user) && !serves(user))
-        };
-        let mut engines = self.engines.iter().filter(uses_engine);
-        let has_token = self.pools.iter().any(|pool| pool.sections.iter().any(|one| one.task == task));
-        // Where clusters share tokens, each job may donate.
-        let donates = self.pools.iter().any(|pool| matches!(pool.protocol, Protocol::CkOmlp { .. }));
-        let calls = self.servers.iter().any(|server| server.callers.iter().any(|caller| caller.task == task));
-        let is_plain = !donates && !has_token && !calls && engines.all(is_plain) && !self.covering.contains(&task);
-        if is_plain { rest } else { Rest::default() }
-    }
-
-    /// Whether jobs of users of engines whose device decides are pending for no longer than the windows that were counted.
-    fn within_windows(&self, report: &Report) -> Result<(), Unbounded> {
-        for (index, engine) in self.engines.iter().enumerate() {
-            for (task, window) in &engine.windows {
-                let Some(own) = report.tasks.get(*task) else { continue };
-                let response = own.bound.as_ref().and_then(|bound| bound.response.ceil().to_integer().to_u64());
-                if response.is_none_or(|response| response > window.0) {
-                    return Err(Unbounded::NoResponse(On::Engine(index)));
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Whether no engine and no tokens are wanted for more than all of their time by the cluster's tasks; then no bound would
-    /// exist. Engines of a group are not looked at: some requests are for several of them.
-    fn within_their_time(&self, cluster: &Cluster, overheads: &Overheads) -> Result<(), Unbounded> {
-        // The engine that a task holds, among those of several devices, is not known before.
-        let is_known = |engine: &Engine| !engine.is_group && engine.alternative.is_none();
-        for (index, engine) in self.engines.iter().enumerate().filter(|(_, engine)| is_known(engine)) {
-            let holds = engine.users.iter().map(|user| Ok((user.task, engine.waits(user, overheads)?)));
-            fits(On::Engine(index), 1, holds, cluster)?;
-        }
-        for (index, pool) in self.pools.iter().enumerate() {
-            let replicas = match pool.protocol {
-                Protocol::Pool(rules) => rules.replicas,
-                Protocol::CkOmlp { replicas } => replicas,
-            };
-            let holds = pool.sections.iter().map(|one| Ok((one.task, self.alone(pool, one, overheads)?)));
-            fits(On::Token(index), replicas, holds, cluster)?;
-        }
-        Ok(())
-    }
-
-    /// The time for which a token of `pool` is held in the section `one`, if no other job wants its engines.
-    fn alone(&self, pool: &Pool, one: &Section, overheads: &Overheads) -> Result<Nanoseconds, Unbounded> {
-        let mut spans = vec![(None, section(overheads, one.cpu)?)];
-        for engine in pool.engines.iter().map(|index| &self.engines[*index]) {
-            let Some(user) = engine.users.iter().find(|user| user.task == one.task) else { continue };
-            spans.push((engine.alternative, engine.lengths(user, overheads)?));
-        }
-        on_one_device(&spans)
-    }
-}
-
-/// The sum of `spans`, but of the devices of each pool only those of one: the one with most.
-fn on_one_device(spans: &[(Option<Alternative>, Nanoseconds)]) -> Result<Nanoseconds, Unbounded> {
-    let mut sum = Nanoseconds::ZERO;
-    // By pool and device.
-    let mut devices: BTreeMap<usize, BTreeMap<usize, Nanoseconds>> = BTreeMap::new();
-    for (alternative, span) in spans {
-        let place = match alternative {
-            None => &mut sum,
-            Some(Alternative { pool, device }) => devices.entry(*pool).or_default().entry(*device).or_default(),
-        };
-        *place = plus(*place, *span)?;
-    }
-    let most = devices.values().filter_map(|devices| devices.values().max());
-    most.copied().try_fold(sum, plus)
-}
-
-/// The waits of one device of each pool, among all waits for engines (alternative, engine, time): those of the device with the
-/// longest.
-fn on_worst_device(
-    waits: Vec<(Option<Alternative>, usize, Total)>,
-) -> Result<impl Iterator<Item = (usize, Total)>, Unbounded> {
-    let mut sums: BTreeMap<(usize, usize), Nanoseconds> = BTreeMap::new();
-    for (on, _, total) in &waits {
-        let Some(Alternative { pool, device }) = on else { continue };
-        let sum = sums.entry((*pool, *device)).or_default();
-        *sum = plus(*sum, total.span)?;
-    }
-    let is_worst = move |on: &Alternative| {
-        let own = (sums.get(&(on.pool, on.device)), std::cmp::Reverse(on.device));
-        let others = sums.iter().filter(|((pool, _), _)| *pool == on.pool);
-        others.map(|((_, device), sum)| (Some(sum), std::cmp::Reverse(*device))).all(|other| other <= own)
-    };
-    let worst = waits.into_iter().filter(move |(on, ..)| on.as_ref().is_none_or(&is_worst));
-    Ok(worst.map(|(_, index, total)| (index, total)))
-}
-
-/// Whether `holds` (task, number in a job, length) of `count` engines or tokens need no more than all of their time.
-fn fits(
-    on: On,
-    count: u8,
-    holds: impl Iterator<Item = Result<(usize, Nanoseconds), Unbounded>>,
-    cluster: &Cluster,
-) -> Result<(), Unbounded> {
-    let mut load = BigRational::zero();
-    let mut largest = (0, BigRational::zero());
-    for hold in holds {
-        let (task, length) = hold?;
-        let Some(period) = cluster.tasks().get(task).map(|task| task.period) else { continue };
-        let part = BigRational::new(length.0.into(), period.0.into());
-        load += &part;
-        if part > largest.1 {
-            largest = (task, part);
-        }
-    }
-    if load <= BigRational::from_integer(count.into()) {
-        return Ok(());
-    }
-    let per_mille = |load: BigRational| (load * BigInt::from(1_000)).ceil().to_integer().to_u64();
-    let (per_mille, part) = per_mille(load).zip(per_mille(largest.1)).ok_or(Unbounded::Overflow)?;
-    Err(Unbounded::Overcommitted { on, per_mille, largest: (largest.0, part) })
 }
 
 /// One computation of all bounds.
@@ -785,138 +586,6 @@ impl Study<'_> {
             (PriorityPoint::Constant(own), PriorityPoint::Constant(point)) if point > own => Some(Nanoseconds::ZERO),
             _ => None,
         }
-    }
-
-    /// The time that each user of `pool` has its token, and the time that it computes in that: phases 1 and 2, eq. 4.5.
-    fn sections(&self, pool: &Pool) -> Result<Vec<Wait>, Unbounded> {
-        let one = |one: &Section| {
-            let mut cpus = vec![(None, section(self.overheads, one.cpu)?)];
-            let mut waits = Vec::new();
-            for index in &pool.engines {
-                let engine = &self.locks.engines[*index];
-                let Some(user) = engine.users.iter().find(|user| user.task == one.task) else { continue };
-                let blocked = self.engine(*index, user)?;
-                waits.push((engine.alternative, blocked.span));
-                let held = times(user.times.into(), section(self.overheads, user.hold.cpu)?)?;
-                cpus.push((engine.alternative, plus(held, blocked.cpu)?));
-            }
-            // The device with the longest holds need not be the one with the longest waits.
-            let span = plus(self.locks.alone(pool, one, self.overheads)?, on_one_device(&waits)?)?;
-            Ok(Wait { task: one.task, span, cpu: on_one_device(&cpus)? })
-        };
-        pool.sections.iter().map(one).collect()
-    }
-
-    /// The time that the request of a job of `task` for a token of the pool at `index`, which has these sections, is blocked: phase
-    /// 3.
-    ///
-    /// - k-FMLP: eq. 2.31, with the longest sections of as many tasks (4.35, 4.38) in place of the longest so many times;
-    ///   2.32 where the shortest queue is one of lengths.
-    /// - R2DGLP: eq. 2.35 and 4.37 with the c of the cluster and the bound f on queues, which may be above `ceil(c / k)`;
-    ///   4.35 as long as all tasks fit into the queues (the text: while there are no more than CPUs).
-    /// - R2DGLP with a limit on the requests in all queues, of as many as CPUs or more: the bound of R2DGLP, for the reason in
-    ///   [`pool`]; with fewer, as by priority. No bound is known for the k-FMLP with such a limit.
-    /// - Either of these with advice: all requests that its queue has room for, since it is unknown which queue that is.
-    /// - By priority: as an engine, if there is one token, but with all jobs that have a place in its queue instead of one holder;
-    ///   no bound is known for several tokens.
-    /// - CK-OMLP: eq. 2.36, with the longest sections of as many tasks, of each cluster no more than it has CPUs (4.39 to 4.41;
-    ///   4.41 prints the CPUs of one cluster where 2.36 has those of all that share).
-    fn token(&self, index: usize, task: usize, sections: &[Wait]) -> Result<Total, Unbounded> {
-        let pool = &self.locks.pools[index];
-        if !pool.protocol.is_by_arrival(pool.sections.len())
-            && self.serves(pool.sections.iter().map(|section| section.task))
-        {
-            return Err(Unbounded::NoBound(On::Token(index)));
-        }
-        let others: Vec<Wait> = sections.iter().filter(|one| one.task != task).copied().collect();
-        let mut total = Total::default();
-        match pool.protocol {
-            Protocol::Pool(rules) => {
-                let (users, replicas) = (sections.len() as u64, rules.replicas);
-                let room = rules.capacity().map_or(u64::MAX, u64::from);
-                // With fewer places in all queues than tokens, some of these are always free.
-                let held = room.min(replicas.into());
-                match (rules.limit, rules.measure) {
-                    (None, _) if rules.total.is_some() => return Err(Unbounded::NoBound(On::Token(index))),
-                    (None, _) if pool.advised => total.add_longest(&others, usize::MAX, 1)?,
-                    (Some(limit), _) if pool.advised && users <= room => {
-                        total.add_longest(&others, usize::from(limit).saturating_sub(1), 1)?;
-                    }
-                    _ if users <= held => {}
-                    (None, Measure::CriticalSections) => {
-                        let spans: Vec<Nanoseconds> = others.iter().map(|other| other.span).collect();
-                        total.add_longest(&others, usize::MAX, 1)?;
-                        total.span = pool::k_fmlp_blocking_by_length(&spans, replicas);
-                    }
-                    (None, Measure::Requests) => {
-                        total.add_longest(&others, pool::k_fmlp_requests(users, replicas) as usize, 1)?;
-                    }
-                    (Some(_), _) if rules.admits_by_priority() => {
-                        if replicas != 1 {
-                            return Err(Unbounded::NoBound(On::Token(index)));
-                        }
-                        // Jobs in the queue when it joins those outside, of any priority; from there on only jobs of a higher one.
-                        total.add_longest(&others, usize::try_from(room).unwrap_or(usize::MAX), 1)?;
-                        if sections.len() > 2 {
-                            // The order is by the job's own priority, not by a lent one; then it runs on its own reservation.
-                            let all = sections.iter().map(|one| Wait { cpu: Nanoseconds::ZERO, ..*one });
-                            let passing = self.passing(On::Token(index), task, false, &all.collect::<Vec<_>>())?;
-                            passing.into_iter().try_for_each(|(other, jobs)| total.add(other, jobs))?;
-                        }
-                    }
-                    (Some(_), _) if users <= room => {
-                        total.add_longest(&others, pool::k_fmlp_requests(users, replicas) as usize, 1)?;
-                    }
-                    (Some(limit), _) => {
-                        // The requests ahead may be of one task, again and again: with each of its jobs.
-                        let requests = pool::r2dglp_requests(limit.saturating_mul(replicas.into()), replicas);
-                        let span = |other| others.iter().find(|one| one.task == other).map(|one| one.span);
-                        total.add_distinct(&others, 1, requests, |other| self.jobs(task, other, span(other)?))?;
-                    }
-                }
-            }
-            Protocol::CkOmlp { replicas } => self.add_rounds(sections, task, replicas, &mut total)?,
-        }
-        Ok(total)
-    }
-
-    /// Adds how long a request of `task`, which is of this cluster, waits for one of `replicas` tokens by arrival, lending
-    /// nothing. No more jobs of a cluster than it has CPUs have requests. All tokens are held meanwhile, so of those ahead one
-    /// token sees no more than its share, and never rests.
-    fn add_rounds(&self, sections: &[Wait], task: usize, replicas: u8, total: &mut Total) -> Result<(), Unbounded> {
-        let mut ahead: Vec<Wait> = sections.iter().filter(|other| other.task != task).copied().collect();
-        ahead.sort_by_key(|wait| std::cmp::Reverse(wait.span));
-        let mut room = HashMap::from([(None, self.cluster.cpus() - 1)]);
-        ahead.retain_mut(|wait| {
-            wait.cpu = Nanoseconds::ZERO;
-            let abroad = self.abroad(wait.task);
-            let of = abroad.map(|abroad| abroad.cluster);
-            let left = room.entry(of).or_insert_with(|| abroad.map_or(0, |abroad| abroad.cpus));
-            let is_ahead = *left > 0;
-            *left = left.saturating_sub(1);
-            is_ahead
-        });
-        total.add_longest(&ahead, ahead.len() / usize::from(replicas.max(1)), 1)
-    }
-
-    /// The time that a job of `task` is blocked as a donor because of `pool`: as long as a request of another task of its cluster
-    /// takes, its wait and its section (eq. 2.37, 4.42).
-    fn donation(&self, pool: &Pool, task: usize) -> Result<Total, Unbounded> {
-        let mut longest = Total::default();
-        let Protocol::CkOmlp { replicas } = pool.protocol else { return Ok(longest) };
-        let sections = self.sections(pool)?;
-        let mut cpu = Nanoseconds::ZERO;
-        for donee in sections.iter().filter(|one| one.task != task && self.abroad(one.task).is_none()) {
-            let mut total = Total::default();
-            total.add(*donee, 1)?;
-            self.add_rounds(&sections, donee.task, replicas, &mut total)?;
-            cpu = cpu.max(total.cpu);
-            if total.span > longest.span {
-                longest = total;
-            }
-        }
-        longest.cpu = cpu;
-        Ok(longest)
     }
 
     /// The known facts of `task`, if it is of another cluster.

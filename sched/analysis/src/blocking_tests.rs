@@ -1,6 +1,7 @@
 //! Known values, and properties that no bound may lack. Against schedules: `locking/src/schedules.rs`, and the simulator.
 
 use fusee_sched::key::PolicyName;
+use num_rational::BigRational;
 use proptest::prelude::*;
 
 use super::*;

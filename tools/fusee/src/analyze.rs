@@ -1,4 +1,4 @@
-//! `cargo xtask analyze`: what can be proved of a system, or of task sets, before they run.
+//! `cargo xtask analyze`: the proofs about a system, or about task sets, before they run.
 //!
 //! Analyses each cluster by itself, with the tests of `fusee_sched_analysis`; prints tables, or JSON for scripts.
 //! It does not pass if a cluster is overloaded, a task cannot pay for the kernel, or a task is called hard and is
@@ -83,7 +83,7 @@ struct NamedCluster {
     cluster: Cluster,
     /// In the order of the cluster's tasks.
     tasks: Vec<NamedTask>,
-    /// What its tasks share, if it is of a manifest.
+    /// The objects that its tasks share, if it is of a manifest.
     study: Option<admission::Study>,
 }
 
@@ -100,12 +100,12 @@ impl NamedCluster {
         }
     }
 
-    /// What the bound of the task with this index does not count.
+    /// The waits that the bound of the task with this index does not count.
     fn uncounted(&self, index: usize) -> &[String] {
         self.study.as_ref().map_or(&[], |study| &study.uncounted[index])
     }
 
-    /// Why the deadlines of the task with this index rest on what others do, which nothing enforces.
+    /// The reason why the deadlines of the task with this index rest on behaviour of others that no mechanism enforces.
     fn unenforced(&self, index: usize) -> Option<&str> {
         self.study.as_ref()?.unenforced[index].as_deref()
     }
@@ -119,7 +119,7 @@ impl NamedCluster {
         }
     }
 
-    /// Whether the task with this index misses no deadline, whatever others do.
+    /// Whether the task with this index misses no deadline, for any behaviour of others.
     fn is_proved(&self, index: usize, report: &Report, blocked: &[Blocked]) -> bool {
         self.missing(index, report, blocked).is_empty()
     }
@@ -141,7 +141,7 @@ impl NamedCluster {
         }
     }
 
-    /// What it waits for longest; `None` if it does not wait.
+    /// The object that it waits for longest; `None` if it does not wait.
     fn first(&self, blocked: &Blocked) -> Option<String> {
         self.study.as_ref()?.first(blocked)
     }
@@ -149,7 +149,7 @@ impl NamedCluster {
 
 /// One system or task set, divided into clusters.
 struct Subject {
-    /// What to call it; empty if there is only one.
+    /// Its name; empty if there is only one.
     name: String,
     clusters: Vec<NamedCluster>,
     /// The longest path of the kernel there, in instructions.
@@ -165,7 +165,7 @@ impl Subject {
         Overheads { event_latency: Nanoseconds(latency), ..overheads }
     }
 
-    /// How long services are away whose tasks end, and begin again.
+    /// The times for which services are away while their tasks end and begin again.
     fn recoveries(&self, overheads: &Overheads) -> Vec<(String, Recovery)> {
         let Some(system) = &self.system else { return Vec::new() };
         let named = |recovery: Recovery| (system.tasks[recovery.task].name.clone(), recovery);
@@ -187,7 +187,7 @@ impl Subject {
     }
 }
 
-/// Analyses what the arguments name, and prints it; `false`: something does not hold.
+/// Analyses the systems that the arguments name, and prints the results; `false`: a condition does not hold.
 pub fn analyze(arguments: &AnalyzeArguments) -> Result<bool> {
     if let Some(path) = &arguments.files.check {
         return files::verify(path);
@@ -364,10 +364,10 @@ fn spread(sizes: &[u32], tasks: Vec<NamedTask>) -> Vec<Vec<NamedTask>> {
     clusters
 }
 
-//--- What people and scripts read
+//--- Output for people and scripts
 
 fn text(cluster: &NamedCluster, report: &Report, blocked: &[Blocked]) -> String {
-    // Columns on waiting only where somebody waits.
+    // Columns on waiting only where tasks wait.
     let waits = blocked.iter().any(|one| *one != Blocked::default());
     let has_tokens = blocked.iter().any(|one| !one.sections.is_empty());
     let mut header = vec!["task", "e", "p", "d", "u", "response", "lateness", "hard"];
@@ -446,7 +446,7 @@ fn text(cluster: &NamedCluster, report: &Report, blocked: &[Blocked]) -> String 
         for Missing { origin, why } in missing {
             let name = &named.name;
             remarks.extend(match origin {
-                // What is said of locks, and of responses, stands above.
+                // The tables above have locks and responses.
                 Origin::Counted if why.starts_with("waiting for ") => None,
                 Origin::Response => None,
                 Origin::Counted => Some(format!("not counted, for {name}: {why}")),
@@ -466,7 +466,7 @@ fn text(cluster: &NamedCluster, report: &Report, blocked: &[Blocked]) -> String 
     )
 }
 
-/// When services are there again whose tasks end, and why that is not known.
+/// The times until services of ended tasks are there again, or the reasons why these are not known.
 fn lives(recoveries: &[(String, Recovery)]) -> String {
     let mut table = Table::new(vec!["further lives", "delay", "up within"]);
     let mut reasons: Vec<&str> = Vec::new();
@@ -480,7 +480,7 @@ fn lives(recoveries: &[(String, Recovery)]) -> String {
     format!("{table}\n{reasons}")
 }
 
-/// What is to be said of each task that needs more than its period.
+/// A sentence for each task that needs more than its period.
 fn too_long(cluster: &NamedCluster, report: &Report, blocked: &[Blocked]) -> impl Iterator<Item = String> {
     let words: Vec<String> = match &cluster.study {
         Some(study) => study.too_long(report, blocked).map(|reason| reason.to_string()).collect(),
@@ -493,12 +493,12 @@ fn too_long(cluster: &NamedCluster, report: &Report, blocked: &[Blocked]) -> imp
     words.into_iter()
 }
 
-/// Engines and pools of which somebody does not say how long it uses them.
+/// Engines and pools with users that do not declare how long they use them.
 fn undeclared(cluster: &NamedCluster) -> impl Iterator<Item = &admission::Undeclared> {
     cluster.study.iter().flat_map(|study| &study.undeclared)
 }
 
-/// Whether no task of the cluster misses a deadline, whatever others do.
+/// Whether no task of the cluster misses a deadline, for any behaviour of others.
 fn is_proved(cluster: &NamedCluster, report: &Report, blocked: &[Blocked]) -> bool {
     (0..cluster.tasks.len()).all(|index| cluster.is_proved(index, report, blocked))
 }

@@ -6,7 +6,7 @@
 //! [{"m": 2, "tasks": [...]}, {"m": 4, "tasks": [...]}]             many; or one object a line, without the list
 //! ```
 //!
-//! Times are microseconds and may have a fraction. What is finer than a nanosecond is rounded against the task:
+//! Times are microseconds and may have a fraction. Parts of a nanosecond are rounded against the task:
 //! execution times up, periods and deadlines down. Sets and tasks are counted from zero.
 //!
 //! | Key of a set | Means | | Key of a task | Means |
@@ -50,7 +50,7 @@ pub struct NamedTask {
     pub hard: bool,
 }
 
-/// What is wrong, and where.
+/// A mistake, and its place.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct TaskSetError {
     /// The file, if it is from one that can be read.
@@ -59,11 +59,11 @@ pub struct TaskSetError {
     pub set: usize,
     /// The task, if it is one's fault.
     pub task: Option<usize>,
-    /// What is wrong.
+    /// The mistake.
     pub reason: Reason,
 }
 
-/// What is wrong with a task set.
+/// A mistake in a task set.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Reason {
     /// No task set, or no task in it.
@@ -80,7 +80,7 @@ pub enum Reason {
     Wanted {
         /// Its key.
         key: &'static str,
-        /// What it should be.
+        /// The values that are possible.
         wanted: &'static str,
     },
     /// A time below zero.
@@ -181,7 +181,7 @@ pub fn parse(text: &str) -> Result<Vec<TaskSet>, TaskSetError> {
     Ok(sets)
 }
 
-/// Which task, and what is wrong with it.
+/// A task, and the mistake in it.
 type Mistake = (Option<usize>, Reason);
 
 fn set(value: &Value) -> Result<TaskSet, Mistake> {
@@ -251,7 +251,7 @@ fn object<'a>(value: &'a Value, kind: &'static str, known: &[&str]) -> Result<&'
     }
 }
 
-/// The time called `key`, from microseconds; what is finer than a nanosecond is rounded up or down.
+/// The time called `key`, from microseconds; parts of a nanosecond are rounded up or down.
 fn time(keys: &Map<String, Value>, key: &'static str, up: bool) -> Result<Option<Nanoseconds>, Reason> {
     let Some(value) = keys.get(key) else { return Ok(None) };
     let number = value.as_f64().ok_or(Reason::Wanted { key, wanted: "a number of microseconds" })?;
@@ -261,7 +261,7 @@ fn time(keys: &Map<String, Value>, key: &'static str, up: bool) -> Result<Option
     if number > LONGEST.0 as f64 {
         return Err(Reason::TooLong(key));
     }
-    // The shortest decimal that reads back as this number is what was written, so 0.1 is exactly 100 ns.
+    // The file has the shortest decimal that reads back as this number, so 0.1 is exactly 100 ns.
     let text = number.to_string();
     let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
     let (thousandths, finer) = fraction.split_at(fraction.len().min(3));

@@ -1,6 +1,6 @@
-//! What commands print with `--json`: the types, from which the schemas in `docs/schema` are made.
+//! The output of commands with `--json`: the types, from which the schemas in `docs/schema` are made.
 //!
-//! Times are nanoseconds in all of them but [`Analysis`], whose times are microseconds, as in the task sets that it reads.
+//! Times are nanoseconds in all of them but [`Analysis`], which has microseconds, as in the task sets that it reads.
 
 use std::collections::BTreeMap;
 
@@ -42,13 +42,13 @@ pub struct RunAnswer {
     pub tasks: Vec<TaskAnswer>,
     /// All graphs, in the manifest's order.
     pub graphs: Vec<GraphAnswer>,
-    /// What tasks declare beside the longest that was seen.
+    /// The declarations of tasks beside the longest that was seen.
     pub observed: Vec<Declaration>,
     /// The text that the system printed; absent in simulations in which no task printed anything.
     pub console: Option<String>,
 }
 
-/// Who ran the system.
+/// The machine that ran the system.
 #[derive(Clone, Copy, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum By {
@@ -88,7 +88,7 @@ pub enum Unit {
     Ns,
 }
 
-/// What is said of a run.
+/// The results of a run.
 #[derive(Debug, JsonSchema, Serialize)]
 pub struct VerdictAnswer {
     /// Whether the command's exit code is zero.
@@ -106,7 +106,7 @@ pub struct TaskAnswer {
     pub hard: bool,
     /// Its relative deadline; `null`: it has no jobs.
     pub deadline: Option<u64>,
-    /// How it ended, or what it does at the end of a system that did not end itself; `null`: nothing to say.
+    /// Its end, or its state at the end of a system that did not end itself; `null`: it ended well.
     pub state: Option<String>,
     /// Jobs that completed.
     pub jobs: u64,
@@ -122,7 +122,7 @@ pub struct TaskAnswer {
     pub faults: Option<u64>,
     /// CPU time of its thread, on whichever reservation.
     pub cpu_time: Option<u64>,
-    /// Time charged to its reservation, whoever ran on it; `null`: it has none.
+    /// Time charged to its reservation, for any task that ran on it; `null`: it has none.
     pub charged: Option<u64>,
     /// Time of each engine that it used, from grants until the engine was idle.
     pub engines: BTreeMap<String, u64>,
@@ -143,11 +143,11 @@ pub struct GraphAnswer {
     pub name: String,
     /// Jobs of nodes without further ones that ended.
     pub ended: u64,
-    /// From a release of the source until such a job ended that works on what that brought; `null`: none has.
+    /// From a release of the source until the end of such a job for the tokens of that release; `null`: none has ended.
     pub latency: Option<SummaryAnswer>,
-    /// What is proved of that; `null`: nothing.
+    /// The proved bound on that; `null`: none.
     pub bound: Option<u64>,
-    /// What the manifest wants; `null`: nothing.
+    /// The limit of the manifest; `null`: none.
     pub limit: Option<u64>,
 }
 
@@ -244,7 +244,7 @@ fn histogram(task: &TaskMetrics) -> Histogram {
     Histogram { buckets: buckets.to_vec(), deadline_after }
 }
 
-/// What tasks declare beside what was seen, of a whole trace.
+/// Declarations of tasks beside their longest observed values, of a whole trace.
 pub fn observed(trace: &Trace, system: &Resolved) -> Vec<Declaration> {
     Observed::of(trace, system).declarations()
 }
@@ -260,7 +260,7 @@ pub struct Analysis {
     pub utilisation: f64,
     /// Whether tardiness is bounded; `null`: no test says.
     pub bounded_tardiness: Option<bool>,
-    /// Whether no task misses a deadline, whatever others do.
+    /// Whether no task misses a deadline, for any behaviour of others.
     pub hard: bool,
     /// Whether no cluster is overloaded, and all tasks that are called hard are proved: the command's exit code is zero then.
     pub holds: bool,
@@ -333,15 +333,15 @@ pub struct FrameAnalysis {
 pub struct GraphAnalysis {
     /// Its name.
     pub name: String,
-    /// What the manifest wants; `null`: nothing.
+    /// The limit of the manifest; `null`: none.
     pub latency: Option<f64>,
-    /// From a release of its source until the last job ends that works on what that brought, at most; `null`: not bounded.
+    /// The bound on the time from a release of its source until the end of the last job for the tokens of that release; `null`: no bound.
     pub bound: Option<f64>,
     /// Its longest paths, the longest first.
     pub paths: Vec<PathAnalysis>,
     /// Why there is no bound.
     pub why_not: Option<String>,
-    /// Why it rests on what tasks do that are no nodes of it, which nothing enforces.
+    /// The reason why it rests on behaviour of tasks that are no nodes of it, which no mechanism enforces.
     pub not_enforced: Option<String>,
 }
 
@@ -380,9 +380,9 @@ pub struct ClusterAnalysis {
     pub utilisation: f64,
     /// Whether tardiness is bounded; `null`: no test says.
     pub bounded_tardiness: Option<bool>,
-    /// Whether none of its tasks misses a deadline, whatever others do.
+    /// Whether none of its tasks misses a deadline, for any behaviour of others.
     pub hard: bool,
-    /// What each test says, by its name.
+    /// The result of each test, by its name.
     pub tests: BTreeMap<String, String>,
     /// Engines and pools of which some user does not say how long it uses them.
     pub undeclared: Vec<String>,
@@ -405,7 +405,7 @@ pub struct TaskAnalysis {
     pub operations: f64,
     /// How long it is blocked at most.
     pub blocking: f64,
-    /// By what most.
+    /// The cause of most of it.
     pub blocking_first: Option<String>,
     /// How long a job has its tokens, at most, preemption aside.
     pub token: f64,
@@ -419,17 +419,17 @@ pub struct TaskAnalysis {
     pub lateness: Option<f64>,
     /// The same, at least zero.
     pub tardiness: Option<f64>,
-    /// What is left until the deadline.
+    /// The time left until the deadline.
     pub slack: Option<f64>,
     /// The test that gives the bound.
     pub test: Option<&'static str>,
     /// The largest term of the bound.
     pub dominating: Option<String>,
-    /// Whether it misses no deadline, whatever others do.
+    /// Whether it misses no deadline, for any behaviour of others.
     pub hard: bool,
     /// Waiting that is not counted.
     pub not_counted: Vec<String>,
-    /// Why its deadlines rest on what others do, which nothing enforces.
+    /// The reason why its deadlines rest on behaviour of others that no mechanism enforces.
     pub not_enforced: Option<String>,
     /// Why it is not proved.
     pub why_not: Option<String>,
@@ -446,20 +446,20 @@ pub struct BenchAnswer {
     pub text_bytes: u64,
     /// The same without any.
     pub bare_text_bytes: u64,
-    /// What is wrong; empty if nothing is.
+    /// The problem; empty if there is none.
     pub problems: Vec<String>,
 }
 
 /// One path of the kernel.
 #[derive(Debug, JsonSchema, Serialize)]
 pub struct PathAnswer {
-    /// What it does.
+    /// Its description.
     pub name: String,
     /// The median of its samples.
     pub median: u64,
 }
 
-/// What is printed of a value, in one line.
+/// A value in one line of output.
 pub fn line<T: Serialize>(value: &T) -> Result<String> {
     serde_json::to_string(value).context("JSON")
 }

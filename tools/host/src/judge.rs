@@ -412,7 +412,7 @@ mod tests {
     use fusee_manifest::Manifest;
     use std::path::Path;
 
-    /// Task 0 is hard, task 1 serves, task 2 is nobody's.
+    /// Task 0 is hard, task 1 serves, task 2 does neither.
     fn manifest(test: &str) -> Manifest {
         let text = format!(
             "[system]\nname = \"judged\"\nboard = \"virt\"\ncpus = 1\nadmission = \"warn\"\n[tasks.brake]\nbinary = \"apps/ticker\"\n\

@@ -1,6 +1,6 @@
 //! The state of a system, dead or running, from its memory: its tasks, their waits and locks, and their places in their programs.
 //!
-//! Objects of the kernel are found by their names in its source ([`typed`](crate::typed)); names of tasks and of what they use are those
+//! Objects of the kernel are found by their names in its source ([`typed`](crate::typed)); names of tasks and of objects are those
 //! of the manifest. Where a task's own memory lies is in the packed system, which is behind the kernel. Of a system that runs, two
 //! things that are read may not fit together; nothing here depends on that they do.
 //!
@@ -107,7 +107,7 @@ pub struct Task {
     pub registers: Registers,
     /// Whether they are older than the task's last instruction.
     pub is_stale: bool,
-    /// On whose budget it runs, or would.
+    /// The owner of the budget on which it runs, or would run.
     pub runs_on: Option<usize>,
     /// Its own budget.
     pub budget: Option<Budget>,
@@ -175,7 +175,7 @@ pub struct Handle {
     pub slot: usize,
     /// Its name in the task; `None`: it came in a message.
     pub name: Option<String>,
-    /// Kind and name of what it stands for.
+    /// Kind and name of its object.
     pub object: String,
     /// Its rights.
     pub rights: Vec<&'static str>,
@@ -205,7 +205,7 @@ impl<'a> Look<'a> {
         })
     }
 
-    /// Looks. `cpus` are those that QEMU emulates, if it has said what is in them.
+    /// Looks. `cpus` are those that QEMU emulates, if their registers are known.
     pub fn see(&self, memory: &GuestMemory, cpus: &[CpuRegisters]) -> Result<Seen> {
         let read = |of: Static| memory.read(of.address - KERNEL_OFFSET, of.bytes);
         let header = memory.read(self.packed_at, size_of::<Header>())?;
@@ -258,7 +258,7 @@ impl<'a> Look<'a> {
         Ok(seen)
     }
 
-    /// Whether the programs are those that ran: names of those whose code is not what is in memory.
+    /// Compares the programs with those that ran: returns the names of those with other code than the memory.
     pub fn changed(&self, memory: &GuestMemory, seen: &Seen) -> Result<Vec<String>> {
         let same = |path: &Path, read: &dyn Fn(u64, usize) -> Option<Vec<u8>>| -> Result<bool> {
             let elf = std::fs::read(path).with_context(|| path.display().to_string())?;
@@ -315,7 +315,7 @@ impl<'a> Look<'a> {
             let bytes = self.read_of_task(memory, seen, task, at, 8)?;
             Some(u64::from_le_bytes(bytes.try_into().ok()?))
         };
-        // A task that has called is behind its call; one that faulted is at what it did.
+        // A task that has called is behind its call; one that faulted is at the faulting instruction.
         let before = registers.program_counter.wrapping_sub(4);
         let called = self.read_of_task(memory, seen, task, before, 4).is_some_and(|word| word == SVC.to_le_bytes());
         if called && seen.tasks[task].statistics.faults == 0 {
@@ -387,7 +387,7 @@ fn registers_in(saved: &Value<'_>) -> Result<Registers> {
     Ok(registers)
 }
 
-/// The index of what is named: ids count from one, those of CPUs from zero.
+/// The index of a named object: ids count from one, those of CPUs from zero.
 fn id(value: &Value<'_>) -> Result<Option<usize>> {
     let Some(value) = value.option()? else { return Ok(None) };
     Ok(Some((value.number()? as usize).checked_sub(1).context("an id is zero")?))

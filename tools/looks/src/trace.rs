@@ -50,7 +50,7 @@ enum View {
     Explain(explain::ExplainArguments),
 }
 
-/// Shows what is asked for of the last run; `false`: there is no such thing.
+/// Shows the requested view of the last run; `false`: it has no such thing.
 pub fn trace(arguments: &TraceArguments) -> Result<bool> {
     let project = Project::here()?;
     let last = system::Last::of(&project);
@@ -108,12 +108,12 @@ pub fn trace(arguments: &TraceArguments) -> Result<bool> {
     if written.is_empty() { system::print_trace(&trace, &manifest, arguments.canonical) } else { Ok(true) }
 }
 
-/// An error once more, for one who owns it.
+/// A copy of an error, owned.
 fn again(error: &anyhow::Error) -> anyhow::Error {
     anyhow!("{error:#}")
 }
 
-/// What tasks have said, a line for each message, and what is to be said of messages that are not there.
+/// The messages of tasks, one a line, and remarks on messages that are lost.
 pub fn message_lines(trace: &Trace, system: &Resolved, speakers: &mut Speakers) -> (Vec<String>, Vec<String>) {
     let task = |thread: u16| usize::from(thread).checked_sub(1).and_then(|index| system.tasks.get(index));
     let name = |thread: u16| task(thread).map_or("?", |task| task.name.as_str());
@@ -136,7 +136,7 @@ pub fn message_lines(trace: &Trace, system: &Resolved, speakers: &mut Speakers) 
 
 /// `     0.012345 s camera         INFO src/main.rs:7: 3 frames`
 fn message_line(time: u64, task: &str, text: &str) -> String {
-    // Whatever a task says, it is a line of that task.
+    // A message is always a line of the task that sent it.
     let shown =
         |letter: char| if letter.is_control() { letter.escape_default().to_string() } else { letter.to_string() };
     let text: String = text.chars().map(shown).collect();

@@ -1,6 +1,6 @@
 //! `cargo xtask simulate`: one system, or the systems of task sets, on the host in virtual time.
 //!
-//! What is simulated comes from a manifest, from a file of task sets, or from a few words and a seed. Systems made of
+//! The simulated system comes from a manifest, from a file of task sets, or from a few words and a seed. Systems made of
 //! task sets are written to `target/fusee/simulated.toml`, where they can be looked at and run as any other.
 
 use std::io::IsTerminal;
@@ -45,7 +45,7 @@ use crate::seeds::{self, SeedsArguments};
 const KEPT: usize = 4_000_000;
 /// Task sets may run long, and do little that is not done again and again.
 const CHECKS: Checks = Checks::Instants(16);
-/// Where the systems of task sets are written, among what is kept.
+/// The folder for systems of task sets, among the files that are kept.
 const WRITTEN: &str = "simulated.toml";
 
 /// Arguments of `cargo xtask simulate`.
@@ -129,10 +129,10 @@ impl From<PaceArgument> for Pace {
     }
 }
 
-/// Simulates what the command line says; `false`: it ran, and what came out is not good.
+/// Simulates the system of the command line; `false`: it ran, and the results have a problem.
 ///
 /// # Errors
-/// What cannot be read, simulated or written.
+/// A file that cannot be read or written, or a system that cannot be simulated.
 pub fn simulate(arguments: &SimulateArguments) -> Result<bool> {
     let project = Project::here()?;
     let overheads = match &arguments.overheads {
@@ -186,7 +186,7 @@ pub fn simulate(arguments: &SimulateArguments) -> Result<bool> {
     );
     let mut good = true;
     for (set, said) in &sets {
-        // What the command line says comes before what the set says.
+        // The command line comes before the set.
         let needed = vec![set.utilisation().div_ceil(CPU).max(1) as u32];
         let own = said.clusters.clone().or(said.cpus.map(|cpus| vec![cpus]));
         let platform = Platform {
@@ -308,14 +308,14 @@ fn idle(manifest: &Manifest, hosted: &Hosted) -> Vec<usize> {
     fusee_simulator::unmodelled(manifest).into_iter().filter(|task| !runs(task)).collect()
 }
 
-/// Tasks whose ends count for nothing: those that do nothing, and those that crash because a seed or the command line says so.
+/// Tasks without an effect of their ends: those that do nothing, and those that a seed or the command line crashes.
 pub(crate) fn excused(manifest: &Manifest, options: &Options) -> Vec<usize> {
     let mut excused = idle(manifest, &options.hosted);
     excused.extend(options.faults.iter().map(|(_, task)| *task));
     excused
 }
 
-/// Tasks whose end ends a simulation. Those that do nothing end at once, so their ends do not count.
+/// Tasks that end a simulation by their ends. Those that do nothing end at once, so their ends do not count.
 fn decisive(manifest: &Manifest, hosted: &Hosted, keep_going: bool) -> Vec<Decisive> {
     let unmodelled = idle(manifest, hosted);
     let mut decisive = Decisive::of(&manifest.system, manifest.expectations.as_ref(), true);
@@ -507,7 +507,7 @@ fn state_of(state: object::State, task: usize, system: &Resolved) -> State {
     }
 }
 
-/// A bar of virtual milliseconds, if somebody looks.
+/// A bar of virtual milliseconds, on a terminal.
 fn progress(limit: u64) -> ProgressBar {
     if !std::io::stderr().is_terminal() {
         return ProgressBar::hidden();
@@ -516,9 +516,9 @@ fn progress(limit: u64) -> ProgressBar {
     ProgressBar::new(limit / 1_000_000).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
 }
 
-//--- What is printed
+//--- Output
 
-/// What a task set is, and where it runs.
+/// The description of a task set, and its CPUs.
 fn heading(set: &TaskSet, platform: &Platform) -> String {
     let clusters: Vec<String> = platform.clusters.iter().map(u32::to_string).collect();
     let (tasks, used, policy) = (set.tasks.len(), cpus(set.utilisation()), platform.policy.name());
@@ -542,7 +542,7 @@ fn verdict(manifest: &Manifest, excused: &[usize], watch: &Watch<'_>, unmanaged:
     Verdict { misses: misses.collect(), ..verdict }.problems()
 }
 
-/// What is wrong with a simulation.
+/// The problems of a simulation.
 fn problems(
     excused: &[usize],
     report: &Report,

@@ -31,7 +31,6 @@ use fusee_simulator::workload::Source;
 use fusee_simulator::{First, Overheads};
 use toml::Table;
 
-use crate::decided;
 use crate::draws::{Draws, Wrong};
 
 pub mod attacker;
@@ -301,8 +300,6 @@ const LATEST: u64 = 50_000_000;
 const LONGEST_PERIOD: u64 = 500_000_000;
 /// CPU time that a script which begins again computes at least in between, nanoseconds.
 const ROUND: u64 = 10_000;
-/// One in so many systems has clusters that share a device.
-const DECIDED: u64 = 32;
 /// Parts of their budgets that jobs leave where interrupts come first, nanoseconds.
 const SPARE: u64 = 1_000;
 /// Parts that they leave for calls, where those cost something.
@@ -422,11 +419,6 @@ impl HostileReport {
             let mut tree = tree::parse(&draft.text());
             let source = &mut Source::new(!seed ^ attempt << 48, number);
             themes::add(&mut tree, source);
-            // Searches for planted faults have no such systems: they would come later to those that show these faults.
-            if attempt == 0 && number % DECIDED == DECIDED - 1 && kernel.planted.is_none() && kernel.granted.is_none() {
-                let text = decided::text_beside(seed, number)?;
-                tree = tree::parse(&text.replace("admission = \"warn\"\n", ""));
-            }
             if kernel.granted == Some(Granted::SupervisorsHaveTime) {
                 themes::lives::add(&mut tree, source);
             }

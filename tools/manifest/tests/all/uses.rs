@@ -308,7 +308,7 @@ fn a_budget_that_covers_engines_has_to_pay_for_all_and_then_is_proved() {
     assert_eq!(
         covering("3ms").err().as_deref(),
         Some(
-            "m.toml:5: budget of `first` (3 ms) is too small for its wcet (1 ms), what others may take from it while it waits (1070 us), and the engines it holds, preemptions included (2200 us)"
+            "m.toml:5: budget of `first` (3 ms) is too small for its wcet (1 ms), what others may take from it while it waits (880 us), and the engines it holds, preemptions included (2200 us)"
         )
     );
 }

@@ -10,7 +10,8 @@
 //!
 //! # Conditions
 //!
-//! A rival is counted if its declarations are kept ([`Rest::is_kept`]) and its response time has a bound. So its holds in a job are as many as it declares, no
+//! Holds are counted if the declarations of all tasks of the cluster are kept ([`Rest::is_kept`]), since a response time rests on those of others, and if no
+//! task of another cluster and no server takes part. A rival is counted if its response time has a bound. So its holds in a job are as many as it declares, no
 //! job takes budgets of later ones, and none has more than one life. Of all others, servers and tasks of other clusters among them, the coarse number is taken,
 //! and so it is for groups of engines.
 //!
@@ -25,14 +26,14 @@ use num_traits::ToPrimitive;
 use super::{Blocked, Engine, Locking, Locks, Nanoseconds, Study, Total, Unbounded, Wait, plus};
 use crate::locks::Rest;
 use crate::overheads::Overheads;
-use crate::report::{self, Aware, Report, Test};
+use crate::report::{self, Aware, Report};
 use crate::servers::Calls;
 use crate::task::Cluster;
 
 /// Rounds at most; each needs all tests of the cluster again.
 const ROUNDS: usize = 4;
 
-/// A bound on the response time of each task of the cluster that keeps its declarations.
+/// A bound on the response time of each task of the cluster, if all keep their declarations.
 pub(super) struct Known {
     responses: Vec<Option<Nanoseconds>>,
 }
@@ -40,14 +41,13 @@ pub(super) struct Known {
 impl Known {
     fn of(locks: &Locks, report: &Report) -> Known {
         let is_kept = |task: usize| locks.rests.get(task).is_some_and(Rest::is_kept);
-        // A bound by windows counts on the sleeps that all others declare.
-        let are_all_kept = (0..report.tasks.len()).all(is_kept);
-        let response = |(task, one): (usize, &report::TaskReport)| {
-            let bound = one.bound.as_ref().filter(|bound| bound.test != Test::Windows || are_all_kept)?;
-            let response = bound.response.ceil().to_integer().to_u64().map(Nanoseconds);
-            response.filter(|_| is_kept(task))
+        // A response time rests on the declarations of all tasks with which its task shares locks, and of those with which these do.
+        let are_all_kept = (0..report.tasks.len()).all(is_kept) && locks.abroad.is_empty() && locks.servers.is_empty();
+        let response = |one: &report::TaskReport| {
+            let bound = one.bound.as_ref().filter(|_| are_all_kept)?;
+            bound.response.ceil().to_integer().to_u64().map(Nanoseconds)
         };
-        Known { responses: report.tasks.iter().enumerate().map(response).collect() }
+        Known { responses: report.tasks.iter().map(response).collect() }
     }
 }
 

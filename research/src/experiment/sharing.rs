@@ -298,7 +298,7 @@ impl Setup {
         self.simulated(&manifest, self.clients.len() < CPUS, length)
     }
 
-    /// The same of this manifest of the system; clients read their fence or wait for the driver's notice.
+    /// Runs `manifest`, a form of the system, in the simulator; clients read their fence (`polls`) or wait for the driver's notice.
     fn simulated(&self, manifest: &Manifest, polls: bool, length: u64) -> Result<Counts> {
         let options = Options { overheads: OVERHEADS, checks: Checks::Instants(10_000), polls, ..Options::default() };
         let report = simulate_observed(manifest, &options, manifest.system.start + length, &mut |_| {})?;
@@ -371,7 +371,7 @@ impl Runs {
 /// The systems to run for the outcomes of some.
 struct Plan {
     systems: Vec<Setup>,
-    /// Of each that is wanted, its number, and that of the run alone of each of its clients.
+    /// The number of each wanted system, and the numbers of the runs of each of its clients alone.
     wanted: Vec<(usize, Vec<usize>)>,
 }
 

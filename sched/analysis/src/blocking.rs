@@ -195,14 +195,10 @@ fn settle(cluster: &Cluster, overheads: &Overheads, locks: &Locks) -> Result<(Re
     let calls = Calls::new(&locks.servers, Study::held(cluster, overheads, locks)?)?;
     let mut responses = vec![Nanoseconds::ZERO; cluster.tasks().len()];
     let mut before: Option<Vec<Blocked>> = None;
-    let rests: Vec<Rest> = (0..cluster.tasks().len()).map(|task| locks.rest(cluster, task)).collect();
     for _ in 0..ROUNDS {
         let study = Study { cluster, overheads, locks, responses: &responses, calls: &calls, known: None };
         let blocked = study.blocked()?;
-        let locking: Vec<Locking> = blocked.iter().map(Blocked::locking).collect();
-        let locking = if locking.iter().all(|one| *one == Locking::default()) { &[] } else { &locking[..] };
-        let aware = Aware { are_for_windows: locks.are_for_windows(cluster), rests: &rests };
-        let report = match report::analyse_waiting(cluster, overheads, locking, aware) {
+        let report = match report_of(cluster, overheads, locks, &blocked) {
             Ok(report) => report,
             Err(why) => return Err(Unbounded::Infeasible(why, blocked)),
         };
@@ -211,9 +207,8 @@ fn settle(cluster: &Cluster, overheads: &Overheads, locks: &Locks) -> Result<(Re
             return Ok((report, blocked));
         }
         for (response, task) in responses.iter_mut().zip(&report.tasks) {
-            let bound = task.bound.as_ref().and_then(|bound| bound.response.ceil().to_integer().to_u64());
-            match (bound, counted) {
-                (Some(bound), _) => *response = Nanoseconds(bound).max(*response),
+            match (response_of(task), counted) {
+                (Some(bound), _) => *response = bound.max(*response),
                 // Overload is left to the report; no bound on blocking is one without this task's response.
                 (None, Some(_)) if report.bounded == Some(false) => return Ok((report.without_bounds(), blocked)),
                 (None, Some(on)) => return Err(Unbounded::NoResponse(on)),
@@ -223,6 +218,25 @@ fn settle(cluster: &Cluster, overheads: &Overheads, locks: &Locks) -> Result<(Re
         before = Some(blocked);
     }
     Err(Unbounded::GaveUp)
+}
+
+/// The report of a cluster with these waits.
+fn report_of(
+    cluster: &Cluster,
+    overheads: &Overheads,
+    locks: &Locks,
+    blocked: &[Blocked],
+) -> Result<Report, Infeasible> {
+    let locking: Vec<Locking> = blocked.iter().map(Blocked::locking).collect();
+    let locking = if locking.iter().all(|one| *one == Locking::default()) { &[] } else { &locking[..] };
+    let rests: Vec<Rest> = (0..cluster.tasks().len()).map(|task| locks.rest(cluster, task)).collect();
+    let aware = Aware { are_for_windows: locks.are_for_windows(cluster), rests: &rests };
+    report::analyse_waiting(cluster, overheads, locking, aware)
+}
+
+/// The bound on the response time of a task in whole nanoseconds; `None`: it has none.
+fn response_of(task: &report::TaskReport) -> Option<Nanoseconds> {
+    task.bound.as_ref().and_then(|bound| bound.response.ceil().to_integer().to_u64()).map(Nanoseconds)
 }
 
 impl Blocked {
@@ -251,7 +265,7 @@ struct Study<'a> {
     responses: &'a [Nanoseconds],
     calls: &'a Calls<'a>,
     /// Response times that hold, for fine bounds.
-    known: Option<&'a fine::Known>,
+    known: Option<&'a [Option<Nanoseconds>]>,
 }
 
 /// The wait of one request, or of a whole job: the task that causes it, its length, and the CPU time of that task in it.

@@ -307,7 +307,7 @@ fn accepted(tasks: &[Published], update: u64) -> Option<Vec<u64>> {
     Some(found)
 }
 
-/// The same set, as it is analysed here.
+/// A published set in the form that is analysed here.
 fn as_system(tasks: &[Published], update: u64) -> System {
     let one = |(number, task): (usize, &Published)| {
         let updates = 2 * update * task.segments;

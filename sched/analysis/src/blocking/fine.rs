@@ -21,35 +21,15 @@
 //! # Source
 //! Elliott 2015, eq. 4.11 to 4.16 and 4.37. Where tokens connect engines the text counts requests by kind; here each engine has its own count.
 
-use num_traits::ToPrimitive;
-
-use super::{Blocked, Engine, Locking, Locks, Nanoseconds, Study, Total, Unbounded, Wait, plus};
+use super::{Blocked, Engine, Locks, Nanoseconds, Study, Total, Unbounded, Wait, plus, report_of, response_of};
 use crate::locks::Rest;
 use crate::overheads::Overheads;
-use crate::report::{self, Aware, Report};
+use crate::report::Report;
 use crate::servers::Calls;
 use crate::task::Cluster;
 
 /// Rounds at most; each needs all tests of the cluster again.
 const ROUNDS: usize = 4;
-
-/// A bound on the response time of each task of the cluster, if all keep their declarations.
-pub(super) struct Known {
-    responses: Vec<Option<Nanoseconds>>,
-}
-
-impl Known {
-    fn of(locks: &Locks, report: &Report) -> Known {
-        let is_kept = |task: usize| locks.rests.get(task).is_some_and(Rest::is_kept);
-        // A response time rests on the declarations of all tasks with which its task shares locks, and of those with which these do.
-        let are_all_kept = (0..report.tasks.len()).all(is_kept) && locks.abroad.is_empty() && locks.servers.is_empty();
-        let response = |one: &report::TaskReport| {
-            let bound = one.bound.as_ref().filter(|_| are_all_kept)?;
-            bound.response.ceil().to_integer().to_u64().map(Nanoseconds)
-        };
-        Known { responses: report.tasks.iter().map(response).collect() }
-    }
-}
 
 /// The report and the waits with fine bounds, from those with coarse ones.
 ///
@@ -61,21 +41,21 @@ pub(super) fn refined(
     locks: &Locks,
     coarse: (Report, Vec<Blocked>),
 ) -> Result<(Report, Vec<Blocked>), Unbounded> {
-    let rests: Vec<_> = (0..cluster.tasks().len()).map(|task| locks.rest(cluster, task)).collect();
-    let calls = Calls::new(&locks.servers, Study::held(cluster, overheads, locks)?)?;
+    // A response time rests on the declarations of all tasks with which its task shares locks, and of those with which these do.
+    let are_all_kept = (0..cluster.tasks().len()).all(|task| locks.rests.get(task).is_some_and(Rest::is_kept));
+    if !are_all_kept || !locks.abroad.is_empty() || !locks.servers.is_empty() {
+        return Ok(coarse);
+    }
+    let calls = Calls::new(&[], Vec::new())?;
     let mut best = coarse;
     for _ in 0..ROUNDS {
         let (report, blocked) = &best;
         if report.bounded == Some(false) {
             break;
         }
-        let known = Known::of(locks, report);
-        let response = |task: &report::TaskReport| {
-            let bound = task.bound.as_ref()?;
-            bound.response.ceil().to_integer().to_u64().map(Nanoseconds)
-        };
+        let known: Vec<Option<Nanoseconds>> = report.tasks.iter().map(response_of).collect();
         // Without one a bound that needs it is not there: the coarse analysis has said so.
-        let responses: Vec<Nanoseconds> = report.tasks.iter().map(|one| response(one).unwrap_or_default()).collect();
+        let responses: Vec<Nanoseconds> = known.iter().map(|one| one.unwrap_or_default()).collect();
         let study = Study { cluster, overheads, locks, responses: &responses, calls: &calls, known: Some(&known) };
         let finer = study.blocked()?;
         let is_longer = |(one, before): (&Blocked, &Blocked)| {
@@ -84,10 +64,7 @@ pub(super) fn refined(
         if finer == *blocked || finer.iter().zip(blocked).any(is_longer) {
             break;
         }
-        let locking: Vec<Locking> = finer.iter().map(Blocked::locking).collect();
-        let locking = if locking.iter().all(|one| *one == Locking::default()) { &[] } else { &locking[..] };
-        let aware = Aware { are_for_windows: locks.are_for_windows(cluster), rests: &rests };
-        match report::analyse_waiting(cluster, overheads, locking, aware) {
+        match report_of(cluster, overheads, locks, &finer) {
             Ok(next) if is_no_worse(&next, report) => best = (next, finer),
             _ => break,
         }
@@ -107,8 +84,8 @@ fn is_no_worse(report: &Report, before: &Report) -> bool {
 impl Study<'_> {
     /// The number of jobs of `other` that have a hold as long as `span` within one job of `task`, at most; `None`: it is not known.
     pub(super) fn jobs(&self, task: usize, other: usize, span: Nanoseconds) -> Option<u64> {
-        let responses = &self.known?.responses;
-        let [own, others] = [task, other].map(|one| responses.get(one).copied().flatten());
+        let known = self.known?;
+        let [own, others] = [task, other].map(|one| known.get(one).copied().flatten());
         let window = plus(plus(own?, others?).ok()?, span).ok()?;
         Some(window.0.div_ceil(self.cluster.tasks()[other].period.0))
     }

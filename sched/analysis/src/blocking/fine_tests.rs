@@ -61,7 +61,7 @@ fn as_many_jobs_count_as_are_released_within_both_response_times_and_a_hold() {
     for period in 30..200 {
         let two = cluster(2, PolicyName::Edf, &[(20, 1_000), (10, period)]);
         let (report, blocked) = analyse(&two, &Overheads::default(), &locks(&users, &[KEPT; 2])).unwrap();
-        let response = |task: usize| report.tasks[task].bound.as_ref().unwrap().response.ceil().to_integer().to_u64();
+        let response = |task: usize| response_of(&report.tasks[task]).map(|bound| bound.0);
         let window = response(0).unwrap() + response(1).unwrap() + 5;
         // The last round may have begun from longer response times.
         let jobs = blocked[0].blocking.0 / 5;

@@ -8,7 +8,8 @@
 //! | 2, victim   | endpoint "server" (call), region "frame" (read, write, lend)                                     |
 //!
 //! Director and server log their observations, as `log(request, word)`; a director with all expected ones exits with code 0.
-//! At the end the server reads a region that is lent to it no more, which must fault.
+//! At the end the server reads a region that is lent to it no more, which must fault. There is no limit but that of the run, since the
+//! emulator of a busy host may stop the server's CPU for seconds.
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![forbid(unsafe_code)]
 
@@ -44,8 +45,6 @@ const VICTIMS: u64 = 4;
 const SHORT: Nanoseconds = Nanoseconds(1_000_000);
 /// The server has begun to work by then.
 const LONG: Nanoseconds = Nanoseconds(5_000_000);
-/// For as long the director tries to have its request begun.
-const MOST: Nanoseconds = Nanoseconds(5_000_000_000);
 
 fn main() {
     let environment = environment();
@@ -102,7 +101,6 @@ fn time_out(server: Endpoint, region: &Region) {
         if count > 0 {
             break (held, count);
         }
-        assert!(patience < MOST, "the server does not begin");
         patience = Nanoseconds(patience.0 * 2);
     };
     log(HOLD, if let Err(CallLendingError::TimedOut) = held { Error::TimedOut as u64 } else { 0 });
@@ -114,12 +112,11 @@ fn time_out(server: Endpoint, region: &Region) {
 /// Stops the victim that the server works for.
 fn stop_one(environment: &Environment, frame: SharedBytes) {
     const NAMES: [&str; VICTIMS as usize] = ["victim1", "victim2", "victim3", "victim4"];
-    let give_up = now().now + Nanoseconds(1_000_000_000);
     loop {
         let count = frame.read_u64(COUNT);
         // Zero: left by the director's own call, or by the victim before.
         let Some(name) = (count >> 32).checked_sub(1).and_then(|victim| NAMES.get(victim as usize)) else {
-            assert!(now().now < give_up, "the server works for no victim");
+            relax();
             continue;
         };
         if count as u32 > 100 {
@@ -152,15 +149,26 @@ fn be_stopped(environment: &Environment) {
 
 //--- The server
 
+/// Sums over the requests to hold: one of each victim, and one or more of the director, of which a late one may begin as its time ends.
+#[derive(Default)]
+struct Held {
+    times: u64,
+    /// Replies that came too late.
+    refused: u64,
+    /// Contents of others that were seen.
+    seen: u64,
+}
+
 fn serve(environment: &Environment) {
     let mut server = Server::new(environment.expect("server"));
     let place = environment.expect::<Place>("frame");
+    let mut held = Held::default();
     let mut next = server.receive(Instant::NEVER);
     loop {
         let request = match next {
             Ok(request) => request,
             Err(ServeError::BadToken) => {
-                log(HOLD, Error::BadToken as u64);
+                held.refused += 1;
                 server.receive(Instant::NEVER).expect("the server may receive")
             }
             Err(error) => panic!("no request: {error:?}"),
@@ -168,8 +176,14 @@ fn serve(environment: &Environment) {
         let answer = match request.words[0] {
             ADD => add(&request, &place),
             ASK => u64::from(request.lent_to_write(&place).is_some()),
-            HOLD => hold(&request, &place),
+            HOLD => {
+                held.times += 1;
+                held.seen += hold(&request, &place);
+                0
+            }
             _ => {
+                log(HOLD, held.seen);
+                log(TRESPASS, u64::from(held.times > VICTIMS && held.refused == held.times));
                 let rest = server.reply(request.token, [0; 6]);
                 assert!(matches!(rest, Ok(None)), "nobody else asks: {rest:?}");
                 provoke(Fault::ReadUnlent(place))
@@ -190,7 +204,7 @@ fn add(request: &Request, place: &Place) -> u64 {
     pages as u64
 }
 
-/// Writes until the region is gone, and then for a while; logs how often it saw contents of others.
+/// Writes until the region is gone, and then for a while. The result is how often it saw contents of others.
 fn hold(request: &Request, place: &Place) -> u64 {
     let frame = request.lent_to_write(place).expect("the region is lent to be written");
     let mut count = 0;
@@ -209,6 +223,5 @@ fn hold(request: &Request, place: &Place) -> u64 {
         // The last page is the same one.
         seen += u64::from(frame.read_u64(frame.len() - PAGE + COUNT) != round);
     }
-    log(HOLD, seen);
-    0
+    seen
 }

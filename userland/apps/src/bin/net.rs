@@ -8,8 +8,8 @@
 //! | 3, late reader | reads after each burst, of which `surplus` datagrams find no room | 1 datagrams in place, 2 others, 3 lost ones, 4 gaps that stand behind a full queue |
 //! | 4, stream | sends `kibibytes` KiB of random bytes by a connection, and receives as many others by it | 1 bytes in place, 2 others, 3 one if the peer's end came in its place |
 //! | 5, peer of the stream | the same, by a connection that comes | the same |
-//! | 6, records | sends `rounds` numbered records, each by [`Net::send`] and [`Net::flush`], by connections that begin anew after each error | 1 one if some were acknowledged, 2 errors that tell of another life, up to 40, 3 errors of no such kind |
-//! | 7, reader of records | takes them from connections that come | 1 one if none that was acknowledged is missing, 2 one for each that is in no order, 3 errors |
+//! | 6, records | sends `rounds` numbered records or more, until 40 errors have told of another life, each by [`Net::send`] and [`Net::flush`], by connections that begin anew after each error | 1 one if some were acknowledged, 2 errors that tell of another life, up to 40, 3 errors of no such kind |
+//! | 7, reader of records | takes them from connections that come, until their sender has "sent" (wait) the last one | 1 one if none that was acknowledged is missing, 2 one for each that is in no order, 3 errors |
 //! | 8, echo | sends back all that comes to port 7, by datagrams, and then by a connection until that ends | 1 bytes of datagrams, 2 bytes of the connection |
 //! | 9, controller | `jobs` times, sends a datagram in a job and takes those that have come, without waiting | 1 datagrams received, 2 those in no order, 3 errors |
 //! | 11, flooded controller | the same, where a stranger floods the port | 1 one if some came, 2 one if the flood was more than the queue has room for, 3 errors |
@@ -17,7 +17,8 @@
 //!
 //! Handles: endpoint "net" (call), region "memory" (read, write, lend), notification "changed" (wait, signal, grant) of those that wait. Notifications
 //! "ready" (signal) and "go" (wait) let tasks begin together; "next" (signal) and "again" (wait) let two take turns; "done" (wait) and the system as
-//! "system" are those of the task that ends the run.
+//! "system" are those of the task that ends the run. The sender of records signals "progress" and "progress_too" after each that was acknowledged, and
+//! "sent" after the last.
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![forbid(unsafe_code)]
 
@@ -38,8 +39,8 @@ const STREAMS: u16 = 4001;
 const ECHO: u16 = 7;
 /// The time after which nothing more will come.
 const PATIENCE: Nanoseconds = Nanoseconds(10_000_000_000);
-/// The time after which a sender of records has sent its last one.
-const QUIET: Nanoseconds = Nanoseconds(3_000_000_000);
+/// The time in which a record is acknowledged on a host that is not busy, or a connection made.
+const PATIENCE_OF_A_RECORD: Nanoseconds = Nanoseconds(200_000_000);
 /// Further lives that are counted.
 const LIVES: u64 = 40;
 
@@ -347,15 +348,19 @@ fn is_of_an_end(error: NetError) -> bool {
     died.contains(&error) || [NetError::Restarted, NetError::Closed, NetError::TimedOut].contains(&error)
 }
 
+/// Sends records for as long as others end the servers, and tells those of each record that was acknowledged. There is no limit but that of the run:
+/// the emulator of a busy host may take long for a connection, so each that times out is followed by a more patient one.
 fn write_records(environment: &Environment) {
     let peer = peer(environment, STREAMS);
     let (mut sure, mut told, mut errors, mut number) = (0_u64, 0_u64, 0, 1_u64);
     let mut connection: Option<(Net, TcpStream)> = None;
+    let mut patience = PATIENCE_OF_A_RECORD;
     start(environment);
-    while number <= parameter(environment, "rounds") {
+    while number <= parameter(environment, "rounds") || told < LIVES {
+        let deadline = now().now + patience;
         let result = match &mut connection {
             None => try_open(environment).and_then(|mut net| {
-                net.deadline = now().now + Nanoseconds(200_000_000);
+                net.deadline = deadline;
                 let stream = net.connect(peer)?;
                 connection = Some((net, stream));
                 Ok(false)
@@ -364,16 +369,23 @@ fn write_records(environment: &Environment) {
                 let mut record = [0; RECORD];
                 record[..8].copy_from_slice(&number.to_le_bytes());
                 record[8..].copy_from_slice(&sure.to_le_bytes());
-                net.deadline = now().now + Nanoseconds(200_000_000);
+                net.deadline = deadline;
                 net.send(stream, &record).and_then(|()| net.flush(stream)).map(|()| true)
             }
         };
         match result {
             Ok(false) => {}
-            Ok(true) => (sure, number) = (sure + 1, number + 1),
+            Ok(true) => {
+                (sure, number, patience) = (sure + 1, number + 1, PATIENCE_OF_A_RECORD);
+                signal(environment, "progress");
+                signal(environment, "progress_too");
+            }
             Err(error) => {
                 told += u64::from(error == NetError::Restarted);
                 errors += u64::from(!is_of_an_end(error));
+                if error == NetError::TimedOut {
+                    patience = Nanoseconds(patience.0 * 2);
+                }
                 // A record that was not acknowledged goes with the next number: it may have come.
                 number += u64::from(connection.is_some());
                 connection = None;
@@ -381,23 +393,23 @@ fn write_records(environment: &Environment) {
             }
         }
     }
-    if let Some((net, stream)) = &connection {
-        net.finish(stream).expect("the connection is open");
-    }
+    signal(environment, "sent");
     log(1, u64::from(sure > 0));
     log(2, told.min(LIVES));
     log(3, errors);
 }
 
-/// Takes records from connections until none comes any more. A connection that was lost does not end: it is left when the next one comes.
+/// Takes records from connections until the last one was sent and no more comes. A connection that was lost does not end: it is left when the
+/// next one comes.
 fn read_records(environment: &Environment) {
     let net = open(environment);
     let mut listener = net.listen(STREAMS).expect("the port is free");
     let mut streams: [Option<Records>; TCP_SOCKETS] = [const { None }; TCP_SOCKETS];
     let (mut received, mut latest, mut wrong, mut is_short, mut errors) = (0_u64, 0, 0, false, 0);
     start(environment);
-    let mut quiet_since = now().now;
-    while now().now < quiet_since + QUIET {
+    let sent = environment.expect::<Notification>("sent");
+    let mut is_sent = false;
+    loop {
         let mut has_come = false;
         for place in &mut streams {
             let Some(records) = place else { continue };
@@ -426,6 +438,7 @@ fn read_records(environment: &Environment) {
             Ok(None) => {}
             // All that the lost connections had has been taken.
             Err(NetError::Refused(Refusal::TooManySockets)) if !has_come => {
+                has_come = true;
                 for records in streams.iter_mut().filter_map(Option::take) {
                     net.hang_up(records.stream).expect("it is a connection of this task");
                 }
@@ -434,9 +447,13 @@ fn read_records(environment: &Environment) {
             Err(error) => panic!("{error}"),
         }
         if has_come {
-            quiet_since = now().now;
             continue;
         }
+        // All that was acknowledged before has come by now, and another look finds it.
+        if is_sent {
+            break;
+        }
+        is_sent = sent.wait(now().now).is_ok();
         // Nothing is waited for but a signal, whichever it is.
         let _ = environment.expect::<Notification>("changed").wait(now().now + Nanoseconds(20_000_000));
     }

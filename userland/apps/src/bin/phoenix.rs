@@ -5,7 +5,7 @@
 //! | 0, worker   | does jobs; in each life it panics in job `ends_in`, unless this is life `last`                       |
 //! | 1, server   | prepares itself for `prepares_us`, then serves endpoint "requests" (receive): a first word of one ends it by a panic, others are answered with the life it is |
 //! | 2, client   | calls "requests" (call): `calls` times to be answered, then once to end it, and all that `rounds` times; then until it was told of `lives` others |
-//! | 3, breaker  | ends the task "victim" (stop) `rounds` times, `every_us` apart, and then the system, if it has a handle                     |
+//! | 3, breaker  | ends the task "victim" (stop) `rounds` times, `every_us` apart, each time after "progress" (wait) if it has that, and then the system, if it has a handle |
 //!
 //! Each life of 0 and 1 looks whether its data are as at first, and spoils them: it logs (1) its number, in the upper half one if anything was not. A worker logs in its
 //! last life how many jobs it has done there by the tenth (2). A client logs how many answers were wrong (1), or of another life than before although it had not
@@ -15,6 +15,7 @@
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
+use apps::meeting::wait;
 use fusee::{
     CallError, Endpoint, Environment, Instant, Nanoseconds, Server, System, Task, burn, environment, life, log,
     next_job, now, shutdown, sleep_until,
@@ -115,6 +116,7 @@ fn stop(environment: &Environment) {
     let victim = environment.expect::<Task>("victim");
     let number = |name| environment.parameter(name).unwrap_or(0);
     for _ in 0..number("rounds") {
+        wait(environment, "progress");
         sleep_until(now().now + Nanoseconds(number("every_us") * 1_000)).expect("it may sleep");
         victim.stop().expect("it may");
     }

@@ -347,6 +347,7 @@ pub fn wait_for<G: Graph>(graph: &mut G, waiter: G::Thread, target: G::Thread) {
 }
 
 /// Ends the wait of `waiter`. Returns the thread for which it waited; both must be settled afterwards.
+#[inline(always)]
 pub fn stop_waiting<G: Graph>(graph: &mut G, waiter: G::Thread) -> Option<G::Thread> {
     let target = graph.node(waiter).waits_for?;
     if graph.node(target).only().is_none() {
@@ -491,18 +492,21 @@ pub fn take_back<G: Graph>(graph: &mut G, waiter: G::Thread, target: G::Thread) 
     node.depth = 0;
 }
 
-/// Lends for an uncontended wait: `waiter` becomes the only donor of `target`, which takes over the reservation that `waiter` has chosen. The effect
-/// equals [`wait_for`] and two [`settle`]s, if `target` has no reservation of its own that comes before.
+/// Lends for a wait: `target` takes over the reservation that `waiter` has chosen. The effect equals [`wait_for`] and two [`settle`]s, if no offer in
+/// the cluster of that reservation comes before, and `target` is not urgent.
 ///
-/// Neither thread may wait or have donors, and both belong to one cluster.
+/// `target` must not wait, `waiter` must neither wait nor have donors, and the reservation of `target` must be of the same cluster.
 #[inline]
-pub fn lend_alone<G: Graph>(graph: &mut G, waiter: G::Thread, target: G::Thread) {
-    debug_assert!(graph.node(waiter).is_alone() && graph.node(target).is_alone(), "neither waits, or has donors");
-    let node = graph.node_mut(waiter);
-    node.waits_for = Some(target);
-    let chosen = node.chosen;
-    let node = graph.node_mut(target);
-    (node.chosen, node.only, node.depth) = (chosen, Some(waiter), 1);
+pub fn lend_first<G: Graph>(graph: &mut G, waiter: G::Thread, target: G::Thread) {
+    debug_assert!(graph.node(waiter).is_alone() && graph.node(target).waits_for.is_none(), "neither waits");
+    if graph.node(target).is_alone() {
+        graph.node_mut(waiter).waits_for = Some(target);
+        let node = graph.node_mut(target);
+        (node.only, node.depth) = (Some(waiter), 1);
+    } else {
+        wait_for(graph, waiter, target);
+    }
+    graph.node_mut(target).chosen = graph.node(waiter).chosen;
 }
 
 /// Ends the wait of `waiter`, the only donor of `target`, which chooses `own` from here on. The effect equals [`stop_waiting`] and two [`settle`]s, if
@@ -515,6 +519,15 @@ pub fn return_alone<G: Graph>(graph: &mut G, waiter: G::Thread, target: G::Threa
     (node.chosen, node.only, node.lent_by, node.depth) = (own, None, None, 0);
     if node.serving == Some(waiter) {
         node.serving = None;
+    }
+}
+
+/// Ends the wait of `waiter`, which has no donors and goes on with the reservation that it has lent. The thread for which it waited chooses `next` from
+/// here on: the effect equals [`stop_waiting`] and two [`settle`]s, if that is its choice.
+#[inline(never)]
+pub fn stop_lending<G: Graph>(graph: &mut G, waiter: G::Thread, next: Option<G::Reservation>) {
+    if let Some(target) = stop_waiting(graph, waiter) {
+        graph.node_mut(target).chosen = next;
     }
 }
 

@@ -109,7 +109,7 @@ const PURPOSES: &[(&str, &str, Purpose)] = &[
     ("kernel/aarch64/src/frame.rs", ANY, Purpose::Trap),
 
     ("kernel/core/src/handles/lookup.rs", ANY, Purpose::Handles),
-    ("kernel/core/src/ipc/fast_calls.rs", "endpoint_of", Purpose::Handles),
+    ("kernel/core/src/ipc.rs", "endpoint_of", Purpose::Handles),
     ("kernel/core/src/handles/grants.rs", ANY, Purpose::Handles),
     ("kernel/core/src/handles/derivation.rs", ANY, Purpose::Handles),
 

@@ -48,6 +48,7 @@ const fn class(name: &'static str, functions: &'static [(&'static str, &'static 
 
 const FAST_CALLS: &str = "kernel/core/src/ipc/fast_calls.rs";
 const FAST_SWITCHES: &str = "kernel/core/src/scheduling/fast_switches.rs";
+const SERVED: &str = "kernel/core/src/ipc/served.rs";
 const ONLY_DONOR: &str = "kernel/core/src/scheduling/only_donor.rs";
 const CALLS: &str = "kernel/core/src/calls.rs";
 const JOBS: &str = "kernel/core/src/time/jobs.rs";
@@ -65,16 +66,19 @@ const CLASSES: [Class; 25] = [
     class("null, now, log, free locks", &[]),
     class("kick", &[]),
     class("system error", &[]),
-    class("call, send", &[(FAST_CALLS, "fast_request"), (FAST_SWITCHES, "fast_send"), (IPC, "call")]),
-    class("reply, receive", &[(FAST_CALLS, "fast_reply"), (IPC, "reply_receive")]),
+    class(
+        "call, send",
+        &[(FAST_CALLS, "fast_request"), (SERVED, "fast_queue"), (FAST_SWITCHES, "fast_send"), (IPC, "call")],
+    ),
+    class("reply, receive", &[(FAST_CALLS, "fast_reply"), (SERVED, "fast_answer_call"), (IPC, "reply_receive")]),
     class("signal", &[(EVENTS, "signal_call"), (FAST_SWITCHES, "fast_signal"), (ONLY_DONOR, "fast_answer")]),
     class("wait", &[(EVENTS, "wait_call"), (FAST_SWITCHES, "fast_wait")]),
     class("next_job", &[(JOBS, "next_job")]),
     class("release_job", &[(JOBS, "release_job")]),
     class("early_release", &[(JOBS, "early_release")]),
     class("yield", &[(CALLS, "yield_turn"), (FAST_SWITCHES, "fast_yield")]),
-    class("acquire", &[(LOCKS, "acquire"), (ONLY_DONOR, "fast_lend")]),
-    class("release", &[(LOCKS, "release_lock"), (ONLY_DONOR, "fast_release")]),
+    class("acquire", &[(LOCKS, "acquire"), (ONLY_DONOR, "fast_lend fast_lend_token")]),
+    class("release", &[(LOCKS, "release_lock"), (ONLY_DONOR, "fast_release fast_release_token")]),
     class("should_yield", &[(LOCKS, "should_yield")]),
     class("map, unmap", &[(CALLS, "set_mapped")]),
     class("revoke", &[("kernel/core/src/handles/grants.rs", "revoke")]),
@@ -85,8 +89,8 @@ const CLASSES: [Class; 25] = [
     class("exit", &[(CALLS, "exit_call")]),
     class("fault", &[(DEATH, "fault")]),
     class("first use of floating point", &[("kernel/aarch64/src/cpu.rs", "take_float")]),
-    class("timer", &[("kernel/core/src/time/timekeeper.rs", "timer"), (FAST_SWITCHES, "fast_timeout")]),
-    class("interrupt", &[(EVENTS, "interrupt"), (FAST_SWITCHES, "fast_interrupt")]),
+    class("timer", &[("kernel/core/src/time/timekeeper.rs", "timer"), (FAST_SWITCHES, "first_sleeper")]),
+    class("interrupt", &[(EVENTS, "interrupt"), (FAST_SWITCHES, "woken_by")]),
 ];
 
 /// The vectors of traps from tasks: offset, and the class of all other traps there.

@@ -157,10 +157,23 @@ impl<const N: usize, const CPUS: usize> Cluster<N, CPUS> {
             let link = &self.links[cpu.index() % CPUS];
             return link.id_plus_one == 0 || key < link.key;
         }
+        self.would_take_of_several(cpu, key, preferred)
+    }
+
+    /// [`Cluster::would_take`] in a cluster of several CPUs.
+    #[inline(never)]
+    fn would_take_of_several(&self, cpu: CpuId, key: Key, preferred: Option<CpuId>) -> bool {
         match self.victim(preferred) {
             Some((victim, content)) => victim == cpu && content.is_none_or(|(latest, _)| key < latest),
             None => false,
         }
+    }
+
+    /// Adds `id`, which must be absent, as the link of `cpu`, which has none: as [`Cluster::displace`] does there.
+    #[inline(always)]
+    pub fn occupy(&mut self, cpu: CpuId, id: u16, key: Key) {
+        debug_assert!(self.linked(cpu).is_none(), "a CPU without a link");
+        self.link(cpu, id, key);
     }
 
     /// Adds `id`, which must be absent, in place of the link of `cpu`, if there is one: as [`Cluster::insert`] does if it

@@ -140,6 +140,7 @@ impl Cpu {
     }
 
     #[cold]
+    #[inline(never)]
     fn put_float_away(&mut self) {
         self.float_live = false;
         if let Some(thread) = self.running {

@@ -85,7 +85,7 @@ pub fn refuse(number: u32) {
 }
 
 /// Interrupts other CPUs.
-#[inline]
+#[inline(never)]
 pub fn kick(cpus: CpuSet) {
     for cpu in cpus.iter() {
         controller().send(TARGETS.get()[cpu.index() % CPUS], KICK);

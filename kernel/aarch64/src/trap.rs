@@ -6,7 +6,7 @@ use core::ptr;
 use fusee_abi::trace::{BY_INTERRUPT, TRAP_FAULT, TRAP_KICK, TRAP_TIMER};
 use fusee_bsp::interrupt::SPECIAL;
 use fusee_kernel_core::id::ThreadId;
-use fusee_kernel_core::{Entry, Kernel, Machine, Outcome, Trap};
+use fusee_kernel_core::{Entry, Fault, Kernel, Machine, Outcome, Trap};
 use fusee_sched::time::Instant;
 
 use crate::cpu::Cpu;
@@ -95,7 +95,7 @@ fn slow_syscall(cpu: &mut Cpu, mut guard: Guard<'_, State>) -> *mut Frame {
     if let Some(thread) = state.kernel.fast_call_until(&mut state.board, cpu.id) {
         return go_to(cpu, guard, thread);
     }
-    match decide::<false>(cpu, guard, Trap::Syscall, None) {
+    match decide(cpu, guard) {
         Next::Same => ptr::null_mut(),
         Next::Other(frame) => frame,
         Next::Idle => idle(cpu),
@@ -124,7 +124,7 @@ extern "C" fn interrupt(cpu: &mut Cpu) -> *mut Frame {
 #[unsafe(export_name = "fusee_fault")]
 extern "C" fn fault(cpu: &mut Cpu, syndrome: u64) -> *mut Frame {
     cpu.timing.begin(|| TRAP_FAULT);
-    match enter::<false>(cpu, Trap::Fault(fault::decode(syndrome)), None) {
+    match enter_fault(cpu, fault::decode(syndrome)) {
         Next::Same => ptr::null_mut(),
         Next::Other(frame) => frame,
         Next::Idle => idle(cpu),
@@ -143,53 +143,81 @@ fn take_interrupt<const IDLE: bool>(cpu: &mut Cpu) -> Next {
     let at = Some(clock::now());
     let taken = interrupts::controller().acknowledge();
     let number = taken.number();
-    // Each kind in a place of its own, with a fast path of its own.
-    let next = if let Some(interrupt) = interrupts::of_line(number) {
-        cpu.timing.begin(|| BY_INTERRUPT + u32::from(interrupt.number()));
-        enter::<IDLE>(cpu, Trap::Interrupt(interrupt), at)
-    } else if number == interrupts::TIMER {
-        // The line is level, and would come again; but the kernel answers this trap by setting the timer anew.
-        cpu.timing.begin(|| TRAP_TIMER);
-        enter::<IDLE>(cpu, Trap::Timer, at)
-    } else {
-        match number {
-            interrupts::KICK => kicked(cpu, at),
+    let next = match event(cpu, number) {
+        // Each in a place of its own where speed counts more than size.
+        Some(trap @ Trap::Interrupt(_)) if !IDLE => enter::<IDLE>(cpu, trap, at),
+        Some(_) if !IDLE => enter::<IDLE>(cpu, Trap::Timer, at),
+        Some(trap) => enter::<IDLE>(cpu, trap, at),
+        None => match number {
+            interrupts::KICK => {
+                cpu.timing.begin(|| TRAP_KICK);
+                let guard = STATE.lock();
+                cpu.timing.lock();
+                declined(cpu, guard, Entry { trap: Trap::Kick, at })
+            }
             // It was gone when we looked: there is nothing to end.
             SPECIAL.. => return Next::Same,
             _ => {
                 interrupts::refuse(number);
                 Next::Same
             }
-        }
+        },
     };
     interrupts::controller().end(taken);
     next
 }
 
+/// The trap of the interrupt with this number, if it is a line of a task, or the timer: both have a fast path.
+#[inline(always)]
+fn event(cpu: &mut Cpu, number: u32) -> Option<Trap> {
+    if let Some(interrupt) = interrupts::of_line(number) {
+        cpu.timing.begin(|| BY_INTERRUPT + u32::from(interrupt.number()));
+        Some(Trap::Interrupt(interrupt))
+    } else if number == interrupts::TIMER {
+        // The line is level, and would come again; but the kernel answers this trap by setting the timer anew.
+        cpu.timing.begin(|| TRAP_TIMER);
+        Some(Trap::Timer)
+    } else {
+        None
+    }
+}
+
 /// One trap through the kernel, and everything its outcome asks for.
 #[inline(always)]
 fn enter<const IDLE: bool>(cpu: &mut Cpu, trap: Trap, at: Option<Instant>) -> Next {
-    let guard = STATE.lock();
-    cpu.timing.lock();
-    decide::<IDLE>(cpu, guard, trap, at)
-}
-
-/// Another CPU asks this one to look at its plan: there is no fast path for it, so it is compiled once.
-#[inline(never)]
-fn kicked(cpu: &mut Cpu, at: Option<Instant>) -> Next {
-    cpu.timing.begin(|| TRAP_KICK);
     let mut guard = STATE.lock();
     cpu.timing.lock();
     let state = &mut *guard;
-    let outcome = state.kernel.slow_trap(&mut state.board, cpu.id, Entry { trap: Trap::Kick, at });
+    match state.kernel.fast_trap_on::<_, IDLE>(&mut state.board, cpu.id, trap, at) {
+        Some(outcome) => finish(cpu, guard, outcome),
+        None => declined(cpu, guard, Entry { trap, at }),
+    }
+}
+
+/// A fault through the kernel. No fast path is for one.
+#[inline(always)]
+fn enter_fault(cpu: &mut Cpu, fault: Fault) -> Next {
+    let mut guard = STATE.lock();
+    cpu.timing.lock();
+    let state = &mut *guard;
+    let entry = Entry { trap: Trap::Fault(fault), at: None };
+    let outcome = state.kernel.slow_trap(&mut state.board, cpu.id, entry);
     finish(cpu, guard, outcome)
 }
 
-/// One trap through the kernel, with the lock already held.
-#[inline(always)]
-fn decide<const IDLE: bool>(cpu: &mut Cpu, mut guard: Guard<'_, State>, trap: Trap, at: Option<Instant>) -> Next {
+/// One trap by the slow path, for entries that need not have it in place.
+#[inline(never)]
+fn declined(cpu: &mut Cpu, mut guard: Guard<'_, State>, entry: Entry) -> Next {
     let state = &mut *guard;
-    let outcome = state.kernel.trap_on::<_, IDLE>(&mut state.board, cpu.id, trap, at);
+    let outcome = state.kernel.slow_trap(&mut state.board, cpu.id, entry);
+    finish(cpu, guard, outcome)
+}
+
+/// A call through the kernel that the first fast paths decline, with the lock already held.
+#[inline(always)]
+fn decide(cpu: &mut Cpu, mut guard: Guard<'_, State>) -> Next {
+    let state = &mut *guard;
+    let outcome = state.kernel.trap_on::<_, false>(&mut state.board, cpu.id, Trap::Syscall, None);
     finish(cpu, guard, outcome)
 }
 

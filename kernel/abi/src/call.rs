@@ -49,7 +49,7 @@ pub const NEVER: u64 = u64::MAX;
 
 /// The number of a system call, as found in `x8`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-#[repr(u64)]
+#[repr(u8)]
 pub enum Call {
     /// `call(endpoint, _, words, deadline)`: sends a request, donates, waits for the reply.
     Call = 0,

@@ -7,21 +7,27 @@ mod events;
 pub(crate) mod fast_calls;
 pub(crate) mod interrupt;
 pub(crate) mod loans;
+mod served;
 pub(crate) mod stores;
 
 use fusee_abi::Error;
-use fusee_abi::call::{CARRIES, DEADLINE, FIRST_WORD, GO_ON, STORED, TOKEN, rights};
+use fusee_abi::call::{CARRIES, DEADLINE, FIRST_WORD, GO_ON, HandleValue, STORED, TOKEN, rights};
 use fusee_abi::trace::Event;
 use fusee_locking::propagation;
 use fusee_sched::time::Instant;
 
 use crate::handles::grants::{Attachment, Gift};
 use crate::id::{EndpointId, ThreadId};
-use crate::ipc::fast_calls::token;
-use crate::limits::REPLY_SLOTS;
+use crate::limits::{HANDLES, REPLY_SLOTS};
 use crate::machine::Place;
 use crate::object::{Object, State};
 use crate::{Kernel, Machine};
+
+/// The token of a reply slot: slot + 1 in the low byte, the slot's generation above.
+#[inline(always)]
+pub(crate) fn token(slot: usize, generation: u32) -> u64 {
+    (slot as u64 + 1) | (u64::from(generation) << 8)
+}
 
 impl Kernel {
     /// `call`, and `send` if `sends`.
@@ -90,7 +96,6 @@ impl Kernel {
         client: ThreadId,
         attachment: Option<Attachment>,
     ) {
-        let badge = self.threads[client].badge();
         let store = self.threads[client].store();
         let mut reply = 0;
         if self.threads[client].sends() {
@@ -111,6 +116,20 @@ impl Kernel {
             let is_plain = slot == 0 && store.is_none() && !matches!(attachment, Some(Attachment::Loan(_)));
             propagation::serve(self, server, client, is_plain);
         }
+        self.hand_request(machine, server, client, attachment, reply);
+    }
+
+    /// Gives the request of `client` to `server`, which owes it the reply with token `reply`; zero: none.
+    #[inline(never)]
+    fn hand_request<M: Machine>(
+        &mut self,
+        machine: &mut M,
+        server: ThreadId,
+        client: ThreadId,
+        attachment: Option<Attachment>,
+        reply: u64,
+    ) {
+        let (badge, store) = (self.threads[client].badge(), self.threads[client].store());
         match store {
             Some(value) => machine.registers(server).general[FIRST_WORD] = u64::from(value),
             None => machine.copy_message(client, server),
@@ -155,7 +174,8 @@ impl Kernel {
             return Err(Error::NoReplySlot);
         }
         self.end_start(thread);
-        if let Some(client) = self.take_caller(endpoint) {
+        if let Some(first) = self.first_caller(endpoint) {
+            let client = self.endpoints[endpoint].take(first);
             match self.attachment(machine, client, Some(thread)) {
                 Ok(attachment) => self.deliver(machine, thread, client, attachment),
                 // The client gets the error. The server looks for the next one in a trap of its own.
@@ -184,6 +204,19 @@ impl Kernel {
         }
     }
 
+    /// The endpoint that `value` names, the handle's badge, and which life of the server its holder knows of, if `thread` has this right to it.
+    #[inline(always)]
+    pub(crate) fn endpoint_of(&self, thread: ThreadId, value: u64, right: u32) -> Option<(EndpointId, u32, u32)> {
+        let value = HandleValue(value);
+        let handle = &self.handles[thread][usize::from(value.slot()) % HANDLES];
+        let Object::Endpoint(endpoint) = *handle.object() else { return None };
+        (value == handle.value() && u32::from(handle.rights()) & right != 0).then_some((
+            endpoint,
+            handle.badge(),
+            handle.epoch() as u32,
+        ))
+    }
+
     /// The slot that `token` names, if a client still waits there.
     fn reply_slot(&self, server: ThreadId, token: u64) -> Result<usize, Error> {
         let index = ((token & 0xff) as usize).wrapping_sub(1);
@@ -199,9 +232,23 @@ impl Kernel {
 
     /// Answers the client in `slot`, on the slow path.
     fn reply<M: Machine>(&mut self, machine: &mut M, server: ThreadId, slot: usize, gift: Option<Gift>) {
+        if let Some(client) = self.answer(machine, server, slot, gift) {
+            self.wake(machine, client, Ok(()));
+        }
+    }
+
+    /// Gives the client in `slot` its answer, and empties the slot. Returns the client, which is suspended yet.
+    #[inline(never)]
+    fn answer<M: Machine>(
+        &mut self,
+        machine: &mut M,
+        server: ThreadId,
+        slot: usize,
+        gift: Option<Gift>,
+    ) -> Option<ThreadId> {
         let Some(client) = self.free_slot(machine, server, slot, Place::Empty) else {
             impossible!("the reply token named a taken slot");
-            return;
+            return None;
         };
         let general = &machine.registers(server).general;
         let (value, verdict) = (general[1], general[FIRST_WORD]);
@@ -216,7 +263,7 @@ impl Kernel {
             machine.registers(client).general[1] = value;
         }
         self.trace(machine, Event::Reply, Some(client), u32::from(server.number()), 0);
-        self.wake(machine, client, Ok(()));
+        Some(client)
     }
 
     /// Empties a reply slot; its token is void from here on. If a region was lent with the request, `after` replaces it at
@@ -233,10 +280,10 @@ impl Kernel {
         self.threads[server].empty_slot(slot)
     }
 
-    /// Takes the caller with the earliest key; of equal ones the first to come.
-    fn take_caller(&mut self, endpoint: EndpointId) -> Option<ThreadId> {
+    /// The place of the caller with the earliest key; of equal ones that of the first to come.
+    #[inline(never)]
+    fn first_caller(&self, endpoint: EndpointId) -> Option<usize> {
         let callers = self.endpoints[endpoint].callers();
-        let first = callers.iter().enumerate().min_by_key(|(_, thread)| self.waiting_key(**thread))?.0;
-        Some(self.endpoints[endpoint].take(first))
+        Some(callers.iter().enumerate().min_by_key(|(_, thread)| self.waiting_key(**thread))?.0)
     }
 }

@@ -66,8 +66,9 @@
 //! | `engines` | `accelerators` | holds of engines, and their doorbells |
 //! | `tokens` | `locks` | tokens of pools are requested, granted, given back |
 //! | `only_donor` | `scheduling` | fast paths of a thread and its only donor |
-//! | `fast_calls` | `ipc` | fast calls: messages and locks |
 //! | `ipc` | `ipc` | calls, replies, sends |
+//! | `served` | `ipc` | fast paths of calls and replies that concern a third thread |
+//! | `fast_calls` | `ipc` | fast calls: messages and locks |
 //! | `stores` | `ipc` | stores to doorbells that are requests |
 //! | `fast_switches` | `scheduling` | fast switches: signals, timers, waits, yields |
 //! | `groups` | `locks` | sets of engines |
@@ -432,15 +433,27 @@ impl Kernel {
         trap: Trap,
         at: Option<Instant>,
     ) -> Outcome {
-        if let Some(outcome) = self.fast_switch::<M, IDLE>(machine, cpu, trap, at) {
-            self.say_keys(machine);
-            return outcome;
+        match self.fast_trap_on::<M, IDLE>(machine, cpu, trap, at) {
+            Some(outcome) => outcome,
+            None => self.slow_trap(machine, cpu, Entry { trap, at }),
         }
-        if !IDLE && let Some(outcome) = self.fast_rare(machine, cpu, trap) {
-            self.say_keys(machine);
-            return outcome;
-        }
-        self.slow_trap(machine, cpu, Entry { trap, at })
+    }
+
+    /// As [`Kernel::fast_trap`], for such a caller.
+    #[inline(always)]
+    pub fn fast_trap_on<M: Machine, const IDLE: bool>(
+        &mut self,
+        machine: &mut M,
+        cpu: CpuId,
+        trap: Trap,
+        at: Option<Instant>,
+    ) -> Option<Outcome> {
+        let outcome = match self.fast_switch::<M, IDLE>(machine, cpu, trap, at) {
+            None if !IDLE => self.fast_rare(machine, cpu, trap),
+            switched => switched,
+        }?;
+        self.say_keys(machine);
+        Some(outcome)
     }
 
     /// Handles one trap by the slow path, which can do everything, and with which the fast paths are compared.

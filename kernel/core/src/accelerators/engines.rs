@@ -244,11 +244,14 @@ impl Kernel {
     /// Whether `interrupt` reports the completion of an engine that drains.
     #[inline(always)]
     pub(crate) fn drains_one(&self, interrupt: InterruptId) -> bool {
-        let mut engines = (0..self.counts.engines).filter_map(EngineId::new);
-        self.interrupts[interrupt].is_of_engine()
-            && engines.any(|engine| {
-                let object = &self.engines[engine];
-                object.interrupt() == Some(interrupt) && matches!(object.lock().state(), Lock::Draining(_))
-            })
+        self.interrupts[interrupt].is_of_engine() && self.is_drained_by(interrupt)
+    }
+
+    #[inline(never)]
+    fn is_drained_by(&self, interrupt: InterruptId) -> bool {
+        { 0..self.counts.engines }.filter_map(EngineId::new).any(|engine| {
+            let object = &self.engines[engine];
+            object.interrupt() == Some(interrupt) && matches!(object.lock().state(), Lock::Draining(_))
+        })
     }
 }

@@ -14,7 +14,7 @@ use fusee_sched::time::Instant;
 
 use crate::Kernel;
 use crate::id::{ClusterId, EndpointId, GroupId, LoanId, NotificationId, RegionId, ReservationId, ThreadId};
-use crate::ipc::fast_calls::token;
+use crate::ipc::token;
 use crate::limits::{COPY_DEPTH_MAX, CREDITS, DERIVATIONS, GROUPS, REGIONS, RESTARTS, THREADS};
 use crate::object::{Cpu, Handle, Object, Payer, Reservation, State, Thread};
 

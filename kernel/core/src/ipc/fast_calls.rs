@@ -19,16 +19,11 @@ use fusee_sched::cpu::{CpuId, CpuSet};
 use fusee_sched::time::{Instant, Nanoseconds};
 
 use crate::donation::keys::user_number;
-use crate::id::{EndpointId, PoolUserId, ThreadId};
+use crate::id::{PoolUserId, ThreadId};
+use crate::ipc::token;
 use crate::limits::{CHAIN_MAX, HANDLES, RESTARTS};
 use crate::object::{Cpu, Object, State};
 use crate::{Kernel, Machine, Outcome, Trap};
-
-/// The token of a reply slot: slot + 1 in the low byte, the slot's generation above.
-#[inline(always)]
-pub(crate) fn token(slot: usize, generation: u32) -> u64 {
-    (slot as u64 + 1) | (u64::from(generation) << 8)
-}
 
 impl Kernel {
     /// The thread on `cpu`, if its plan need not be looked at again.
@@ -87,9 +82,18 @@ impl Kernel {
         let thread = self.caller::<M>(cpu)?;
         let number = machine.registers(thread).general[NUMBER];
         if number == Call::ReplyReceive as u64 {
-            self.fast_reply_until(machine, cpu, thread)
+            let first = self.threads[thread].first_slot().client();
+            if first.is_some_and(|client| self.threads[client].is_timed()) {
+                return self.fast_reply_until(machine, cpu, thread);
+            }
+            // The first fast path has declined it.
+            self.fast_answer_call(machine, cpu, thread)
         } else if number == Call::Call as u64 {
-            self.fast_request_until(machine, cpu, thread)
+            if machine.registers(thread).general[DEADLINE] != NEVER {
+                return self.fast_request_until(machine, cpu, thread);
+            }
+            // The first fast path has declined it.
+            self.fast_queue(machine, thread)
         } else if number == Call::Acquire as u64 || number == Call::Release as u64 {
             self.fast_lock(machine, thread, number)
         } else {
@@ -118,24 +122,24 @@ impl Kernel {
         if !self.engine_users[user].is_plain() || !self.managed || self.threads[thread].job().is_signalled() {
             return None;
         }
-        let unwatched = self.engines[engine].is_unwatched();
         if number == Call::Acquire as u64 && !self.may_wait(machine, thread) {
             return None;
         }
-        let lock = self.engines[engine].lock_mut();
+        let object = &mut self.engines[engine];
         let holder = user.index() as u16;
         if number == Call::Acquire as u64 {
-            if lock.state() != Lock::Free {
+            if object.lock().state() != Lock::Free {
                 return self.fast_lend(machine, thread, user, engine);
             }
-            if unwatched {
+            if object.is_unwatched() {
                 return None;
             }
-            let requested = lock.request(holder);
+            let requested = object.lock_mut().request(holder);
             debug_assert!(requested.is_ok(), "a free lock is refused to no task");
             self.trace(machine, Event::EngineRequest, Some(thread), u32::from(engine.number()), 0);
             self.granted(machine, engine, user);
         } else {
+            let lock = object.lock_mut();
             if !lock.waiters().is_empty() {
                 return self.fast_release(machine, thread, user, engine);
             }
@@ -157,7 +161,7 @@ impl Kernel {
     }
 
     /// `acquire` of a token of a pool without requests; `release` of a token of a pool without other requests: as the slow
-    /// path does it, but there is nothing to settle.
+    /// path does it, but there is nothing to settle. With one other request of a pool of one token the reservation passes to the holder, and back.
     #[inline(never)]
     fn fast_token<M: Machine>(
         &mut self,
@@ -168,10 +172,10 @@ impl Kernel {
     ) -> Option<ThreadId> {
         let pool = self.pool_users[user].pool().filter(|pool| !self.is_shared(*pool))?;
         let watch = &self.token_watches[pool];
-        let has_look = watch.is_planned() || watch.watchdog() == Nanoseconds::ZERO;
+        let has_look = || watch.is_planned() || watch.watchdog() == Nanoseconds::ZERO;
         match self.pools[pool].requests() {
             [] if number == Call::Acquire as u64
-                && has_look
+                && has_look()
                 && !self.threads[thread].job().is_signalled()
                 && !self.threads[thread].is_holding() =>
             {
@@ -181,28 +185,30 @@ impl Kernel {
                 self.release_token(machine, user).ok()?;
                 machine.registers(thread).general[0] = 0;
             }
+            [holder] if number == Call::Acquire as u64 => {
+                let holder = self.user_of_token(pool, holder.user)?;
+                return self.fast_lend_token(machine, thread, user, holder);
+            }
+            [own, next] if number == Call::Release as u64 && own.user == user_number(user) && has_look() => {
+                let next = self.user_of_token(pool, next.user)?;
+                return self.fast_release_token(machine, thread, user, next);
+            }
             _ => return None,
         }
         Some(thread)
     }
 
+    /// `reply_receive` with the reply to a call under a deadline.
     #[inline(never)]
     fn fast_reply_until<M: Machine>(&mut self, machine: &mut M, cpu: CpuId, thread: ThreadId) -> Option<ThreadId> {
-        if !self.threads[self.threads[thread].first_slot().client()?].is_timed() {
-            // The call has been tried by the first fast path.
-            return None;
-        }
         self.fast_reply::<M, true>(machine, cpu, thread)
     }
 
+    /// `call` under a deadline.
     #[inline(never)]
     fn fast_request_until<M: Machine>(&mut self, machine: &mut M, cpu: CpuId, thread: ThreadId) -> Option<ThreadId> {
         let state = &self.cpus[cpu];
         let deadline = Instant(machine.registers(thread).general[DEADLINE]);
-        if deadline == Instant(NEVER) {
-            // The call has been tried by the first fast path.
-            return None;
-        }
         let cluster = self.threads[thread].cluster()?;
         if self.clusters[cluster].timekeeper() != cpu || deadline < state.armed() || deadline >= Cpu::FIRED {
             return None;
@@ -211,19 +217,6 @@ impl Kernel {
         self.threads[thread].begin_timeout();
         self.clusters[cluster].push_timeout(thread.index() as u16, deadline);
         Some(server)
-    }
-
-    /// The endpoint that `value` names, the handle's badge, and which life of the server its holder knows of, if `thread` has this right to it.
-    #[inline(always)]
-    pub(crate) fn endpoint_of(&self, thread: ThreadId, value: u64, right: u32) -> Option<(EndpointId, u32, u32)> {
-        let value = HandleValue(value);
-        let handle = &self.handles[thread][usize::from(value.slot()) % HANDLES];
-        let Object::Endpoint(endpoint) = *handle.object() else { return None };
-        (value == handle.value() && u32::from(handle.rights()) & right != 0).then_some((
-            endpoint,
-            handle.badge(),
-            handle.epoch() as u32,
-        ))
     }
 
     #[inline(always)]
@@ -300,7 +293,7 @@ impl Kernel {
             || object.server() != Some(thread)
             || !object.callers().is_empty()
             || server.is_holding()
-            || other.is_timed() != TIMED
+            || !TIMED && other.is_timed()
             || other.waits().is_urgent()
             || !propagation::has_lent(self, client, thread)
             || self.is_keyed(thread)

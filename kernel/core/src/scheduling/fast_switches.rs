@@ -51,8 +51,7 @@ impl Kernel {
         }
         match (trap, at) {
             (Trap::Syscall, None) if !IDLE => self.fast_switch_call(machine, cpu),
-            (Trap::Interrupt(interrupt), Some(at)) => self.fast_interrupt::<M, IDLE>(machine, cpu, interrupt, at),
-            (Trap::Timer, Some(at)) => self.fast_timeout::<M, IDLE>(machine, cpu, at),
+            (Trap::Interrupt(_) | Trap::Timer, Some(at)) => self.fast_event::<M, IDLE>(machine, cpu, trap, at),
             _ => None,
         }
     }
@@ -157,43 +156,62 @@ impl Kernel {
         Some(self.hand_over(machine, cpu, plan, server, new, now))
     }
 
-    /// An interrupt line fired, and its waiter preempts the running thread.
+    /// An interrupt line fired, or the timer did because the sleep of a thread is over: that thread preempts the running one. Where the kind is known
+    /// as this is compiled, it is the path for this kind alone.
     #[inline(always)]
-    fn fast_interrupt<M: Machine, const IDLE: bool>(
+    fn fast_event<M: Machine, const IDLE: bool>(
         &mut self,
         machine: &mut M,
         cpu: CpuId,
-        interrupt: InterruptId,
+        trap: Trap,
         at: Instant,
     ) -> Option<Outcome> {
-        let object = &self.interrupts[interrupt];
-        let (notification, bits) = (object.notification()?, object.bits());
-        let waiter = self.notifications[notification].waiter()?;
-        if self.threads[waiter].is_timed() || self.drains_one(interrupt) {
+        let waiter = match trap {
+            Trap::Interrupt(interrupt) => Some(self.woken_by(interrupt)?),
+            _ => None,
+        };
+        let plan = self.plan::<IDLE>(cpu)?;
+        let thread = match waiter {
+            Some(waiter) => waiter,
+            None => self.first_sleeper(cpu, plan, at)?,
+        };
+        let (new, span) = (self.may_preempt(cpu, plan, thread, at)?, self.affordable(cpu, plan, at)?);
+        if let Trap::Timer = trap
+            && self.reservations[new].account().left < Nanoseconds(LONGEST_PATH)
+        {
+            // The reservation pays for this interrupt, and may not be able to.
             return None;
         }
-        let plan = self.plan::<IDLE>(cpu)?;
-        let (new, span) = (self.may_preempt(cpu, plan, waiter, at)?, self.affordable(cpu, plan, at)?);
         self.book(cpu, plan, span);
-        machine.set_interrupt_enabled(interrupt, false);
-        self.trace(machine, Event::Interrupt, None, u32::from(interrupt.number()), 0);
-        self.notify(machine, notification, waiter, bits);
-        self.displace(cpu, plan, waiter, new);
-        let now = self.book_kernel(machine, cpu);
-        Some(self.hand_over(machine, cpu, plan, waiter, new, now))
+        let now = if let Trap::Interrupt(interrupt) = trap {
+            machine.set_interrupt_enabled(interrupt, false);
+            self.trace(machine, Event::Interrupt, None, u32::from(interrupt.number()), 0);
+            let object = &self.interrupts[interrupt];
+            let (notification, bits) = (object.notification()?, object.bits());
+            machine.registers(thread).general[1] = self.notifications[notification].hand_over(bits);
+            self.book_kernel(machine, cpu)
+        } else {
+            self.cpus[cpu].note_fired();
+            self.clusters[plan.cluster()].timeouts.pop();
+            self.threads[thread].end_timeout();
+            self.book_timeout(machine, cpu, new)
+        };
+        self.fast_resume(machine, thread);
+        self.displace(cpu, plan, thread, new);
+        Some(self.hand_over(machine, cpu, plan, thread, new, now))
     }
 
-    /// The timer fired because the sleep of a thread is over, which preempts the running thread. Nothing else is due.
+    /// The thread that waits for `interrupt` without a deadline.
     #[inline(always)]
-    fn fast_timeout<M: Machine, const IDLE: bool>(
-        &mut self,
-        machine: &mut M,
-        cpu: CpuId,
-        at: Instant,
-    ) -> Option<Outcome> {
-        let plan = self.plan::<IDLE>(cpu)?;
-        let cluster = plan.cluster();
-        let object = &self.clusters[cluster];
+    fn woken_by(&self, interrupt: InterruptId) -> Option<ThreadId> {
+        let waiter = self.notifications[self.interrupts[interrupt].notification()?].waiter()?;
+        (!self.threads[waiter].is_timed() && !self.drains_one(interrupt)).then_some(waiter)
+    }
+
+    /// The thread that has slept to the end, if nothing else is due on the timer of `cpu`.
+    #[inline(always)]
+    fn first_sleeper(&self, cpu: CpuId, plan: Plan, at: Instant) -> Option<ThreadId> {
+        let object = &self.clusters[plan.cluster()];
         if object.timekeeper() != cpu || object.events.first().is_some_and(|(key, _)| key.instant() <= at) {
             return None;
         }
@@ -203,19 +221,7 @@ impl Kernel {
         }
         let sleeper = ThreadId::new(usize::from(sleeper))?;
         let State::Sleeping = self.threads[sleeper].state() else { return None };
-        let (new, span) = (self.may_preempt(cpu, plan, sleeper, at)?, self.affordable(cpu, plan, at)?);
-        if self.reservations[new].account().left < Nanoseconds(LONGEST_PATH) {
-            // The reservation pays for this interrupt, and may not be able to.
-            return None;
-        }
-        self.book(cpu, plan, span);
-        self.cpus[cpu].note_fired();
-        self.clusters[cluster].timeouts.pop();
-        self.threads[sleeper].end_timeout();
-        self.fast_resume(machine, sleeper);
-        self.displace(cpu, plan, sleeper, new);
-        let now = self.book_timeout(machine, cpu, new);
-        Some(self.hand_over(machine, cpu, plan, sleeper, new, now))
+        Some(sleeper)
     }
 
     /// `wait` for ever on a notification that no thread is bound to, while another thread is ready.
@@ -434,7 +440,11 @@ impl Kernel {
         let object = &mut self.reservations[new];
         object.set_runner(Some(waiter));
         object.end_rest();
-        self.clusters[plan.cluster()].schedule.displace(cpu, new.index() as u16, object.key());
+        let (id, key) = (new.index() as u16, object.key());
+        match plan {
+            Plan::Busy(running) => self.clusters[running.cluster].schedule.displace(cpu, id, key),
+            Plan::Idle(cluster) => self.clusters[cluster].schedule.occupy(cpu, id, key),
+        }
     }
 
     /// The CPU goes to `thread` on `new`, for as long as its budget and the next event allow.

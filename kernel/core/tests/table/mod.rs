@@ -11,6 +11,7 @@
 pub mod device;
 
 use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hasher};
 
 use fusee_abi::image;
 use fusee_abi::trace::{Event, Level, Record};
@@ -363,6 +364,33 @@ impl Table {
     pub fn trap(&mut self, cpu: CpuId, trap: Trap) {
         let outcome = self.board.any_trap(&mut self.kernel, cpu, trap);
         self.apply(cpu, outcome);
+    }
+
+    /// The system call of the thread on `cpu`, as [`Table::trap`] makes it. Returns whether it was by a fast path that books time; such a path has left
+    /// kernel and machine as the slow path leaves them. Needs a stack for copies of both.
+    #[allow(dead_code, reason = "for the tests with such paths")]
+    #[inline(never)]
+    pub fn exact_call(&mut self, cpu: CpuId) -> Result<bool, String> {
+        let (mut kernel, mut board) = (self.kernel.clone(), self.board.clone());
+        let Some(outcome) = self.board.fast_call(&mut self.kernel, cpu) else {
+            self.trap(cpu, Trap::Syscall);
+            return Ok(false);
+        };
+        let books = self.kernel.cpu(cpu).mark() != kernel.cpu(cpu).mark();
+        if books {
+            let slow = board.slow_trap(&mut kernel, cpu, Trap::Syscall);
+            let hash = |kernel: &Kernel| {
+                let mut hasher = DefaultHasher::new();
+                kernel.hash_state(board.now, &mut hasher);
+                hasher.finish()
+            };
+            let is_same = self.board.registers == board.registers && self.board.places == board.places;
+            if outcome != slow || !is_same || hash(&self.kernel) != hash(&kernel) {
+                return Err("a fast path did not do what the slow path does".into());
+            }
+        }
+        self.apply(cpu, outcome);
+        Ok(books)
     }
 
     fn apply(&mut self, cpu: CpuId, outcome: Outcome) {

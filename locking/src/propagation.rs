@@ -510,7 +510,8 @@ pub fn lend_first<G: Graph>(graph: &mut G, waiter: G::Thread, target: G::Thread)
 }
 
 /// Ends the wait of `waiter`, the only donor of `target`, which chooses `own` from here on. The effect equals [`stop_waiting`] and two [`settle`]s, if
-/// `own` is the reservation of `target` that has budget, and `target` has chosen that of `waiter`, which has no donors.
+/// `own` is the reservation of `target` that has budget, and `target` has chosen that of `waiter`, which has no donors. So `target` is not urgent before
+/// or after.
 #[inline]
 pub fn return_alone<G: Graph>(graph: &mut G, waiter: G::Thread, target: G::Thread, own: Option<G::Reservation>) {
     debug_assert!(graph.node(target).only() == Some(waiter), "the waiter is the only donor");

@@ -80,3 +80,40 @@ fn what_is_no_kick_kicks_nothing() {
         assert_eq!(signal(&mut table, way, 9, 1), (Error::BadHandle as u64, 0), "{way:?}");
     }
 }
+
+/// A client whose signals kick devices, while another thread waits for the same notification.
+fn with_waiter(notification: &str) -> Table {
+    let text = format!(
+        "[system]\nname = \"waiter\"\nboard = \"virt\"\ncpus = 1\nadmission = \"warn\"\n\
+         [tasks.client]\nbinary = \"model/model\"\nclass = \"background\"\n\
+         [tasks.client.handles]\nkick = \"notification kick: signal\"\n\
+         [tasks.waiter]\nbinary = \"model/model\"\nclass = \"service\"\nbudget = \"1ms\"\nperiod = \"10ms\"\n\
+         [tasks.waiter.handles]\nkick = \"notification kick: wait\"\n\
+         [notifications.kick]\n{notification}"
+    );
+    let manifest = Manifest::parse(Path::new("waiter.toml"), &text).unwrap_or_else(|error| panic!("{error}"));
+    let mut table = Table::new(&manifest);
+    while table.executes(CpuId(0)) != Some(1) {
+        let general = &mut table.board.registers[0].general;
+        general[NUMBER] = Call::Yield as u64;
+        table.trap(CpuId(0), Trap::Syscall);
+    }
+    let general = &mut table.board.registers[1].general;
+    (general[NUMBER], general[0], general[DEADLINE]) = (Call::Wait as u64, HandleValue::new(KICK, 1).0, NEVER);
+    table.trap(CpuId(0), Trap::Syscall);
+    assert!(matches!(table.state(1), State::Waiting(_)), "the waiter waits");
+    assert_eq!(table.executes(CpuId(0)), Some(0), "the client runs");
+    table.board.kicks.0 = NotificationId::new(0);
+    table
+}
+
+#[test]
+fn a_kick_wakes_nobody_by_any_path() {
+    for notification in ["", "bound = \"client\"\n"] {
+        for way in [Way::Call, Way::Late, Way::Slow] {
+            let mut table = with_waiter(notification);
+            assert_eq!(signal(&mut table, way, KICK, 1), (0, 1), "{way:?}, {notification}");
+            assert!(matches!(table.state(1), State::Waiting(_)), "{way:?}, {notification}");
+        }
+    }
+}

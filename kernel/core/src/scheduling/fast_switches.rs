@@ -101,8 +101,11 @@ impl Kernel {
         if bits == 0 {
             return None;
         }
-        let Some(waiter) = self.notifications[notification].waiter() else {
-            if !(M::KICKS && late_kick(machine, notification)) {
+        let waiter = self.notifications[notification].waiter();
+        // A kick wakes nobody.
+        let is_kick = M::KICKS && late_kick(machine, notification);
+        let Some(waiter) = waiter.filter(|_| !is_kick) else {
+            if !is_kick {
                 self.notifications[notification].keep(bits);
             }
             machine.registers(running.thread).general[0] = 0;

@@ -21,6 +21,7 @@ use fusee_sched::time::Nanoseconds;
 
 use crate::donation::keys::user_number;
 use crate::id::{EngineId, EngineUserId, PoolId, PoolUserId, ReservationId, ThreadId, user_of};
+use crate::machine::late_kick;
 use crate::object::{Object, Payer, State};
 use crate::{Kernel, Machine, Outcome};
 
@@ -157,6 +158,10 @@ impl Kernel {
         let donor = self.notifications[notification].waiter()?;
         let span = self.borrowed(machine, cpu, thread, donor)?;
         machine.registers(thread).general[0] = 0;
+        if M::KICKS && late_kick(machine, notification) {
+            // A kick wakes nobody.
+            return Some(Outcome { run: Some(thread), timer: None, kick: CpuSet::EMPTY });
+        }
         let bits = self.notifications[notification].hand_over(bits);
         machine.registers(donor).general[1] = bits;
         self.return_lent(machine, cpu, thread, donor, span);
@@ -214,6 +219,7 @@ impl Kernel {
             return None;
         }
         if let Some(own) = own {
+            // It has no boost: one is for an urgent runner (K10), and it has none, or one that is not urgent.
             let waiting = &self.reservations[own];
             if waiting.class() == Class::RealTime
                 || waiting.on().is_some()

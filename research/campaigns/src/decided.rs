@@ -13,6 +13,7 @@ use std::path::Path;
 use fusee_manifest::Manifest;
 use fusee_manifest::admission::Study;
 use fusee_sched_analysis::Overheads;
+use fusee_sched_analysis::blocking::Locks;
 use fusee_sched_analysis::report::Bound;
 use fusee_simulator::workload::Source;
 use fusee_simulator::{Checks, First, Options, system};
@@ -58,10 +59,19 @@ pub struct DecidedReport {
 /// The bounds of the analysis.
 #[must_use]
 pub fn bounds(manifest: &Manifest) -> Vec<Option<u64>> {
+    bounds_of(manifest, |_| {})
+}
+
+/// A change of what the analysis knows of locks: a planted fault, or none.
+pub type Change = fn(&mut Locks);
+
+/// The bounds of the analysis with a change.
+fn bounds_of(manifest: &Manifest, change: Change) -> Vec<Option<u64>> {
     let system = &manifest.system;
     let mut found = vec![None; system.tasks.len()];
     for index in 0..system.clusters.len() {
-        let Ok(study) = Study::new(system, index) else { continue };
+        let Ok(mut study) = Study::new(system, index) else { continue };
+        change(&mut study.locks);
         let Ok((report, blocked)) = study.analyse(&Overheads::default()) else { continue };
         let whole = |bound: &Bound| u64::try_from(bound.response.ceil().to_integer()).ok();
         for (at, member) in study.members.iter().enumerate() {
@@ -82,8 +92,23 @@ fn are_proved(manifest: &Manifest) -> bool {
 
 /// Draws systems, and compares runs of each with the claims about it.
 pub fn decided(draws: Draws, claims: &Claiming<'_>) -> DecidedReport {
+    judge(draws, &drawn, claims)
+}
+
+/// Draws systems under locks, and compares runs of each with the bounds of the analysis with a change.
+pub fn under_lock(draws: Draws, change: Change) -> DecidedReport {
+    let locked = |seed, number| locked(seed, number, change);
+    judge(draws, &locked, &|manifest| bounds_of(manifest, change))
+}
+
+/// A function from a seed and a number to a system; or the reason why there is none.
+type Drawing<'a> = dyn Fn(u64, u64) -> Result<Manifest, String> + Sync + 'a;
+
+fn judge(draws: Draws, drawn: &Drawing<'_>, claims: &Claiming<'_>) -> DecidedReport {
     let check = |report: &mut DecidedReport, number: u64| {
-        if let Err(what) = report.check((draws.seed, number), claims) {
+        let checked =
+            drawn(draws.seed, number).and_then(|manifest| report.check(&manifest, (draws.seed, number), claims));
+        if let Err(what) = checked {
             report.failures.push(Wrong { seed: draws.seed, number, what });
         }
     };
@@ -99,12 +124,26 @@ pub fn decided(draws: Draws, claims: &Claiming<'_>) -> DecidedReport {
 /// # Errors
 /// It is not a system; the words name the mistakes and have its text.
 pub fn drawn(seed: u64, number: u64) -> Result<Manifest, String> {
-    let (text, _) = draw(seed, number, &HashMap::new());
-    let Ok(manifest) = parse(&text) else { return parse(&text) };
-    // Budgets as long as the driver's share of them.
+    with_loans(&|lends| draw(seed, number, lends).0, |_| {})
+}
+
+/// The system with this number under locks: the same tasks on one cluster, and a device with two engines that they hold in turn; budgets are as long as the
+/// analysis with this change needs them.
+///
+/// # Errors
+/// It is not a system; the words name the mistakes and have its text.
+pub fn locked(seed: u64, number: u64, change: Change) -> Result<Manifest, String> {
+    with_loans(&|lends| under_locks(&draw(seed, number, lends).0, &mut Source::new(!seed, number)), change)
+}
+
+/// A system with budgets as long as its `text` needs them for what is lent.
+fn with_loans(text: &dyn Fn(&HashMap<String, u64>) -> String, change: Change) -> Result<Manifest, String> {
+    let first = text(&HashMap::new());
+    let Ok(manifest) = parse(&first) else { return parse(&first) };
     let mut lends = HashMap::new();
     for index in 0..manifest.system.clusters.len() {
-        let Ok(study) = Study::new(&manifest.system, index) else { continue };
+        let Ok(mut study) = Study::new(&manifest.system, index) else { continue };
+        change(&mut study.locks);
         let Ok((_, blocked)) = study.analyse(&Overheads::default()) else { continue };
         for (member, blocked) in study.members.iter().zip(blocked) {
             lends.insert(manifest.system.tasks[*member].name.clone(), blocked.lends.0);
@@ -112,7 +151,43 @@ pub fn drawn(seed: u64, number: u64) -> Result<Manifest, String> {
     }
     // Longer budgets make longer bounds, and these longer loans.
     let grown = lends.iter().map(|(name, lent)| (name.clone(), lent + lent / 4));
-    parse(&draw(seed, number, &grown.collect()).0)
+    parse(&text(&grown.collect()))
+}
+
+/// The text of a system whose device decides, with locks in place of that: on one cluster of one or two CPUs, and a copy engine for some of
+/// the clients.
+fn under_locks(text: &str, source: &mut Source) -> String {
+    let (cpus, order) = (source.draw(1, 2), source.pick(&["fifo", "priority"]));
+    let listed = if cpus == 1 { "0" } else { "0, 1" };
+    let completion = text.lines().find(|line| line.starts_with("completion = ")).unwrap_or_default();
+    let mut out = String::new();
+    let mut copies = false;
+    for line in text.lines() {
+        match line {
+            _ if line.starts_with("cpus = ") && !line.contains('[') => _ = writeln!(out, "cpus = {cpus}"),
+            "[clusters.c0]" => out.push_str("[clusters.c0]\n"),
+            "cpus = [0]" => _ = writeln!(out, "cpus = [{listed}]"),
+            "arbiter = \"device\"" => _ = writeln!(out, "order = \"{order}\""),
+            _ if line.starts_with("[clusters.") || line.starts_with("cpus = [") => {}
+            _ if ["sms", "preemption", "drain_limit"].iter().any(|key| line.starts_with(key)) => {}
+            _ if line.starts_with("cluster = ") => out.push_str("cluster = \"c0\"\n"),
+            _ => {
+                if line.starts_with("[tasks.t") {
+                    copies = source.draw(0, 2) == 0;
+                }
+                let line = if copies { line.replace(" ee", " ce").replace(".ee", ".ce") } else { line.to_owned() };
+                _ = writeln!(out, "{line}");
+            }
+        }
+        if line.starts_with("[tasks.gpu]") {
+            copies = false;
+        }
+    }
+    let _ = write!(
+        out,
+        "\n[engines.ce]\ndevice = \"gpu\"\nindex = 1\ninterrupt = \"gpu\"\norder = \"{order}\"\n{completion}\n"
+    );
+    out
 }
 
 /// A proved system among tasks that do anything: on these CPUs with jobs of their own, and with none.
@@ -274,9 +349,8 @@ fn one(
 }
 
 impl DecidedReport {
-    fn check(&mut self, (seed, number): (u64, u64), claims: &Claiming<'_>) -> Result<(), String> {
-        let manifest = drawn(seed, number)?;
-        let bounds = claims(&manifest);
+    fn check(&mut self, manifest: &Manifest, (seed, number): (u64, u64), claims: &Claiming<'_>) -> Result<(), String> {
+        let bounds = claims(manifest);
         self.systems += 1;
         let reservations = &manifest.system.reservations;
         let has_jobs =
@@ -286,14 +360,14 @@ impl DecidedReport {
             return Ok(());
         }
         self.bounded += u64::from(watched.iter().all(|task| bounds[*task].is_some()));
-        let is_proved = are_proved(&manifest);
+        let is_proved = are_proved(manifest);
         self.proved += u64::from(is_proved);
         let longest = reservations.iter().map(|one| one.period).max().unwrap_or(0);
         let first = if number.is_multiple_of(2) { First::Tasks } else { First::Interrupts };
         let options = Options { checks: Checks::Instants(64), first, ..Options::default() };
         let mut metrics = Metrics::new(&manifest.system);
         let until = manifest.system.start + PERIODS * longest;
-        let run = system::simulate_observed(&manifest, &options, until, &mut |record| metrics.observe(record));
+        let run = system::simulate_observed(manifest, &options, until, &mut |record| metrics.observe(record));
         run.map_err(|error| format!("{error}\n{}", manifest.text))?;
         let mut misses = false;
         for task in watched {

@@ -38,6 +38,7 @@
 //! # Source
 //! Elliott 2015, sections 2.1.6, 2.1.7 and 4.3.2. The text has nothing on engines by priority: those bounds are ours.
 
+mod ends;
 mod fine;
 mod holds;
 mod tokens;
@@ -60,7 +61,9 @@ pub use fusee_locking::pool::{Measure, Rules};
 
 pub use crate::servers::{Caller, Server};
 
-pub use crate::locks::{Abroad, Alternative, Engine, Hold, Locks, Order, Pool, Protocol, Rest, Section, Shared, User};
+pub use crate::locks::{
+    Abroad, Alternative, Beside, Engine, Hold, Locks, Order, Pool, Protocol, Rest, Section, Shared, User,
+};
 
 //--- Results
 
@@ -178,6 +181,7 @@ pub fn analyse(cluster: &Cluster, overheads: &Overheads, locks: &Locks) -> Resul
     let coarse = settle(cluster, overheads, locks)?;
     let (report, mut blocked) = fine::refined(cluster, overheads, locks, coarse)?;
     locks.within_windows(&report)?;
+    locks.add_ends(&report, &mut blocked)?;
     if blocked.iter().all(|one| one.drawn == Nanoseconds::ZERO) {
         return Ok((report, blocked));
     }
@@ -310,7 +314,9 @@ impl Study<'_> {
             let Some(user) = engine.users.iter().find(|user| user.task == task) else { continue };
             let (own, waits) = (engine.operations(user)?, self.engine(index, user)?);
             operations = plus(operations, own)?;
-            add(user.times, waits, engine.notices(plus(own, waits.span)?)?)?;
+            // The end of a server's own command is no part of its service: the driver works for that.
+            let ends = times(user.times.into(), engine.ends(user)?)?;
+            add(user.times, waits, plus(ends, engine.notices(plus(own, waits.span)?)?)?)?;
         }
         for (index, pool) in self.locks.pools.iter().enumerate() {
             if !pool.sections.iter().any(|section| section.task == task) {
@@ -529,7 +535,7 @@ impl Study<'_> {
                     let may_inherit = engine.rivals.is_some() || engine.is_group;
                     let all = engine.users.iter().map(|other| {
                         let span = engine.waits(other, self.overheads)?;
-                        let cpu = times(other.times.into(), section(self.overheads, other.hold.cpu)?)?;
+                        let cpu = times(other.times.into(), engine.lent(other, self.overheads, false)?)?;
                         // It runs on its own reservation, if that is the higher one.
                         Ok(Wait { task: other.task, span, cpu: if may_inherit { cpu } else { Nanoseconds::ZERO } })
                     });
@@ -557,11 +563,7 @@ impl Study<'_> {
     fn others(&self, engine: &Engine, user: &User) -> Result<Vec<Wait>, Unbounded> {
         let others = engine.users.iter().filter(|other| other.task != user.task);
         let wait = |other: &User| {
-            // A job of another cluster runs on a reservation of that cluster.
-            let cpu = match self.abroad(other.task) {
-                Some(_) => Nanoseconds::ZERO,
-                None => section(self.overheads, other.hold.cpu)?,
-            };
+            let cpu = engine.lent(other, self.overheads, self.abroad(other.task).is_some())?;
             Ok(Wait { task: other.task, span: engine.length(other, self.overheads)?, cpu })
         };
         others.map(wait).collect()

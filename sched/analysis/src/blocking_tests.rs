@@ -20,7 +20,12 @@ fn cluster(cpus: u32, periods: &[(u64, u64)]) -> Cluster {
 
 fn user(task: usize, times: u32, cpu: u64, operation: u64) -> User {
     let operations = Nanoseconds(u64::from(times) * operation);
-    User { task, times, hold: Hold { cpu: Nanoseconds(cpu), operation: Nanoseconds(operation) }, operations }
+    User {
+        task,
+        times,
+        hold: Hold { cpu: Nanoseconds(cpu), operation: Nanoseconds(operation), commands: 1 },
+        operations,
+    }
 }
 
 fn engine(order: Order, users: &[User]) -> Engine {
@@ -116,6 +121,38 @@ fn interrupts_and_resets_lengthen_holds_with_operations() {
     let found = blocked(&cluster, &engines(&[slow]));
     assert_eq!(spans(&found), [1_118, 2 * 1_114, 2_210, 0]);
     assert_eq!(found[1].operations, Nanoseconds(2 * 1_105));
+    // The driver works for the end that a job waits for, on the budget of that job; the reset is the device's.
+    assert_eq!(found.iter().map(|one| one.lends.0).collect::<Vec<_>>(), [102 + 11, 2 * (101 + 11), 102 + 101, 0]);
+}
+
+#[test]
+fn each_command_of_a_hold_ends_with_work_of_the_driver_that_waiting_jobs_pay_for() {
+    let mut three = user(0, 1, 1, 9);
+    three.hold.commands = 3;
+    let one = Engine {
+        completion: Nanoseconds(10),
+        others: Nanoseconds(5),
+        ..engine(Order::Fifo, &[three, user(1, 2, 0, 7)])
+    };
+    let found = blocked(&cluster(2, &FOUR), &engines(&[one]));
+    assert_eq!(spans(&found), [7 + 15, 2 * (1 + 9 + 45), 0, 0]);
+    assert_eq!(found.iter().map(|one| one.operations.0).collect::<Vec<_>>(), [9 + 45, 2 * (7 + 15), 0, 0]);
+    assert_eq!(found.iter().map(|one| one.lends.0).collect::<Vec<_>>(), [10, 2 * (1 + 30), 0, 0]);
+}
+
+/// A job of task 0 waits for 40 of its own operation; meanwhile there are ends of task 1 on another engine: one from before, and two of each of two jobs.
+#[test]
+fn a_job_that_waits_for_the_driver_pays_for_ends_on_other_engines_but_no_longer_than_it_waits() {
+    let beside = |completion, jobs| Beside { engine: 1, task: 1, completion: Nanoseconds(completion), jobs };
+    let lends = |beside| {
+        let one = Engine { beside: vec![beside], ..engine(Order::Fifo, &[user(0, 1, 1, 40)]) };
+        blocked(&cluster(2, &FOUR), &engines(&[one])).iter().map(|one| one.lends.0).collect::<Vec<_>>()
+    };
+    let period = Nanoseconds(1_000);
+    assert_eq!(lends(beside(3, Some((period, 2)))), [9, 0, 0, 0]);
+    assert_eq!(lends(beside(3, Some((Nanoseconds(60), 2)))), [15, 0, 0, 0]);
+    assert_eq!(lends(beside(30, Some((period, 2)))), [40, 0, 0, 0]);
+    assert_eq!(lends(beside(3, None)), [40, 0, 0, 0]);
 }
 
 fn pool(protocol: Protocol, cpu: &[u64], engines: &[usize]) -> Pool {

@@ -13,6 +13,8 @@ pub struct Hold {
     pub cpu: Nanoseconds,
     /// The time that the engine works, and the task may be suspended.
     pub operation: Nanoseconds,
+    /// Its commands, if the engine works: each ends with work of the driver. Zero counts as one.
+    pub commands: u32,
 }
 
 /// One task's use of an engine.
@@ -65,11 +67,13 @@ pub struct Engine {
     /// Jobs that can want it at the same time, if some hold it with a token only: for each pool as many as it has tokens
     /// (`rho`), or as can have one if clusters share it; and all users without.
     pub rivals: Option<u32>,
-    /// The time of the end of an operation: interrupt and bottom half.
+    /// The time of the end of a command: interrupt and bottom half. The driver works that long on the budget of a job that waits for it.
     pub completion: Nanoseconds,
     /// The time of the ends of other operations that its driver may serve first: of as many other engines of its device as can work
     /// at the same time.
     pub others: Nanoseconds,
+    /// Users of other engines of its driver; and its own, if its device decides: the driver works for the ends of their commands, too.
+    pub beside: Vec<Beside>,
     /// The additional time of a hold if the engine hangs and is reset; zero: that is not expected.
     pub reset: Nanoseconds,
     /// Clients without its lock, if there are some.
@@ -77,6 +81,19 @@ pub struct Engine {
     /// If its device decides: for users the longest pending time of a job for which the restores of its work are part of its
     /// operations.
     pub windows: Vec<(usize, Nanoseconds)>,
+}
+
+/// Commands for the ends of which the driver of an engine works besides.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Beside {
+    /// The number of their engine: any number.
+    pub engine: usize,
+    /// The number of their task, as in [`User`].
+    pub task: usize,
+    /// The driver's work for an end.
+    pub completion: Nanoseconds,
+    /// The period of the task, and the number of its commands in a job; `None`: it does not declare that.
+    pub jobs: Option<(Nanoseconds, u64)>,
 }
 
 /// The delay that clients without the lock of an engine, all together, cause for its holders.

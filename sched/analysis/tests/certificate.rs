@@ -99,7 +99,8 @@ fn locks(numbers: &mut Numbers, cluster: &Cluster) -> Locks {
             if numbers.is_one_in(2) {
                 continue;
             }
-            let hold = Hold { cpu: Nanoseconds(0), operation: Nanoseconds(numbers.between(1, longest(task))) };
+            let hold =
+                Hold { cpu: Nanoseconds(0), operation: Nanoseconds(numbers.between(1, longest(task))), commands: 1 };
             users.push(User { task, times: 1, hold, operations: hold.operation });
         }
         engines.push(Engine { order: numbers.one_of(&[Order::Fifo, Order::Priority]), users, ..Engine::default() });

@@ -208,7 +208,8 @@ impl Study {
                 ))
             };
             let calls = calls.or_else(relies);
-            calls.or_else(|| shares_with_untrusted(system, *task, waiting)).or_else(|| donates.clone())
+            let calls = calls.or_else(|| shares_with_untrusted(system, *task, waiting)).or_else(|| donates.clone());
+            calls.or_else(|| self.waits_beside_untrusted(system, *task))
         };
         self.unenforced = self.members.iter().map(unenforced).collect();
         self.kept_waiting = self.members.iter().map(|task| waiting.kept_waiting(*task)).collect();
@@ -223,6 +224,19 @@ impl Study {
         assumed.sort_unstable();
         assumed.dedup();
         self.assumed = assumed;
+    }
+
+    /// The user of another engine for whose commands the driver may work longer than declared while `task` waits for it, and on the budget of that.
+    fn waits_beside_untrusted(&self, system: &Resolved, task: usize) -> Option<String> {
+        let number = self.order.iter().position(|other| *other == task)?;
+        let engines = self.locks.engines.iter().filter(|engine| self.locks.waits_for(number, engine));
+        let beside = engines.flat_map(|engine| &engine.beside);
+        let mut others = beside.map(|one| (self.order[one.task], one.engine)).filter(|(other, _)| *other != task);
+        let (other, engine) = others.find(|(other, _)| !system.keeps_word[*other])?;
+        let (other, engine) = (&system.tasks[other].name, &system.engines[engine].0);
+        Some(format!(
+            "`{other}` may have more commands on engine `{engine}`, which has the driver, than it says; is it `hard`, or to be `trusted`?"
+        ))
     }
 
     /// The phases of the real-time tasks of the cluster `index`, if they compute by the clock: docs/scheduling.md has all the conditions.
@@ -334,6 +348,7 @@ impl Study {
             completion,
             shared: interrupts::shared(system, engines),
             others: interrupts::other_completions(system, engines, &holds),
+            beside: interrupts::beside(system, engines, order),
             reset,
             windows: windows.collect(),
         });

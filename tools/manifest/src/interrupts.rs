@@ -10,7 +10,7 @@ use fusee_abi::image::{self, class};
 use fusee_accel_contract::timing::MODERATION;
 use fusee_sched::time::Nanoseconds;
 use fusee_sched_analysis::Interrupting;
-use fusee_sched_analysis::blocking::Shared;
+use fusee_sched_analysis::blocking::{Beside, Shared};
 
 use crate::admission::{self, Study, Undeclared};
 use crate::resolve::{DeclaredHold, Resolved};
@@ -163,4 +163,40 @@ pub(crate) fn other_completions(system: &Resolved, engines: &[usize], holds: &[(
     };
     let of_device = engines.iter().copied().filter(|engine| device_of(*engine).is_some());
     of_device.map(others).max().unwrap_or(Nanoseconds::ZERO)
+}
+
+/// The users of the engines of the device of `engines` for the ends of whose commands its driver works besides: those of other engines, and
+/// their own if the device decides. `order`: the system's tasks as the analysis counts them.
+pub(crate) fn beside(system: &Resolved, engines: &[usize], order: &[usize]) -> Vec<Beside> {
+    let device_of = |engine: usize| system.engine_places[engine].map(|(device, _)| device);
+    let Some(device) = device_of(engines[0]) else { return Vec::new() };
+    let driver = system.devices[device].driver;
+    let decides = system.arbitrated[engines[0]].is_some();
+    let is_beside = |engine: usize| {
+        let is_driven = device_of(engine).is_some_and(|place| system.devices[place].driver == driver);
+        is_driven && (decides || !engines.contains(&engine)) && system.engine_ends[engine].0 > Nanoseconds::ZERO
+    };
+    let uses = || system.engine_users.iter().zip(&system.engine_holds);
+    // With the only token of a pool nobody else with a token of it has commands, but an end from before may be left.
+    let own = |pool: usize| {
+        uses()
+            .filter(|(user, _)| engines.contains(&(user.engine as usize)))
+            .all(|(_, hold)| hold.is_some_and(|hold| hold.within == Some(pool)))
+    };
+    let only = (0..system.pools.len()).find(|pool| system.pools[*pool].1.replicas == 1 && own(*pool));
+    let beside = uses().filter(|(user, _)| is_beside(user.engine as usize)).filter_map(|(user, hold)| {
+        let (task, engine) = (user.task as usize, user.engine as usize);
+        let own = system.tasks[task].reservation.map(|own| &system.reservations[own]);
+        // Each further life may have a job's commands again.
+        let lives = system.policies.iter().any(|policy| usize::from(policy.task) == task);
+        let own = own.filter(|own| own.class == class::REAL_TIME && own.period > 0 && !lives);
+        // Of an engine that is only held together with another one nobody says how many commands it has.
+        let commands = |hold: &DeclaredHold| if only.is_some() && hold.within == only { 0 } else { hold.commands };
+        let jobs = own
+            .zip(hold.filter(|hold| hold.commands > 0))
+            .map(|(own, hold)| (Nanoseconds(own.period), commands(&hold)));
+        let completion = system.engine_ends[engine].0;
+        Some(Beside { engine, task: order.iter().position(|other| *other == task)?, completion, jobs })
+    });
+    beside.collect()
 }

@@ -1,13 +1,14 @@
 //! Clusters of one CPU each that share an engine that its device arbitrates: their bounds against the kernel, alone and beside tasks that do
 //! anything.
 
-use fusee_campaigns::decided::{beside, bounds, decided};
+use fusee_campaigns::decided::{Change, beside, bounds, decided, under_lock};
 use fusee_campaigns::draws::Draws;
 use fusee_campaigns::hostile::{self, HostileReport, Which};
 use fusee_campaigns::soundness::in_parallel;
 use fusee_manifest::Manifest;
 use fusee_manifest::admission::Study;
 use fusee_sched::time::Nanoseconds;
+use fusee_sched_analysis::blocking::Locks;
 use fusee_sched_analysis::decided::System;
 
 #[test]
@@ -16,6 +17,28 @@ fn bounds_of_clusters_that_share_a_device_hold() {
     println!("{report}");
     assert!(report.violations.is_empty() && report.failures.is_empty(), "{report}");
     assert!(report.bounded > 1_500 && report.proved * 100 >= report.systems * 25, "{report}");
+}
+
+/// The declarations mean the same under locks: the driver's work for ends is counted by `completion`, and never by the `cpu` of a hold.
+#[test]
+fn bounds_of_the_same_tasks_under_locks_hold() {
+    let report = under_lock(Draws::new(1, 6_000), |_| {});
+    println!("{report}");
+    assert!(report.violations.is_empty() && report.failures.is_empty(), "{report}");
+    assert!(report.bounded > 1_500 && report.proved * 100 >= report.systems * 10, "{report}");
+}
+
+/// As if the driver took no time; as if a job that waits paid for no ends on the other engine.
+#[test]
+fn bounds_under_locks_that_are_too_good_are_found_out() {
+    let no_driver = |locks: &mut Locks| locks.engines.iter_mut().for_each(|one| one.completion = Nanoseconds::ZERO);
+    let no_others = |locks: &mut Locks| locks.engines.iter_mut().for_each(|one| one.beside.clear());
+    let changes: [Change; 2] = [no_driver, no_others];
+    for change in changes {
+        let report = under_lock(Draws::new(3, 4_000).until_wrong(), change);
+        println!("{report}");
+        assert!(!report.violations.is_empty(), "{report}");
+    }
 }
 
 /// The bounds of the analysis of a changed system, where all tasks have some.

@@ -24,7 +24,12 @@ fn cluster(cpus: u32, policy: PolicyName, tasks: &[(u64, u64)]) -> Cluster {
 
 fn user(task: usize, times: u32, cpu: u64, operation: u64) -> User {
     let operations = Nanoseconds(u64::from(times) * operation);
-    User { task, times, hold: Hold { cpu: Nanoseconds(cpu), operation: Nanoseconds(operation) }, operations }
+    User {
+        task,
+        times,
+        hold: Hold { cpu: Nanoseconds(cpu), operation: Nanoseconds(operation), commands: 1 },
+        operations,
+    }
 }
 
 fn locks(users: &[User], rests: &[Rest]) -> Locks {

@@ -24,20 +24,41 @@ impl Engine {
     pub(super) fn operation(&self, user: &User) -> Result<Nanoseconds, Unbounded> {
         match user.hold.operation {
             Nanoseconds::ZERO => Ok(Nanoseconds::ZERO),
-            operation => plus(operation, self.end()?),
+            operation => plus(operation, self.after(user)?),
         }
     }
 
-    /// The longest time after an operation until the engine is free.
-    pub(super) fn end(&self) -> Result<Nanoseconds, Unbounded> {
-        plus(plus(self.completion, self.others)?, self.reset)
+    /// The driver's work for the ends of all commands of one hold of `user`. Its work for others before each is no part of it: see [`Beside`](super::Beside).
+    pub(super) fn ends(&self, user: &User) -> Result<Nanoseconds, Unbounded> {
+        self.each_command(user, self.completion)
+    }
+
+    /// So much for each command of one hold of `user`.
+    fn each_command(&self, user: &User, span: Nanoseconds) -> Result<Nanoseconds, Unbounded> {
+        match user.hold.operation {
+            Nanoseconds::ZERO => Ok(Nanoseconds::ZERO),
+            _ => times(user.hold.commands.max(1).into(), span),
+        }
+    }
+
+    /// The longest time after the operations of one hold of `user` until the engine is free: the ends of its commands, with those of others
+    /// before each, and a reset.
+    fn after(&self, user: &User) -> Result<Nanoseconds, Unbounded> {
+        plus(self.each_command(user, plus(self.completion, self.others)?)?, self.reset)
+    }
+
+    /// CPU time that a job which waits for one hold of `user` may pay for: the holder's, and the driver's for the ends of its commands. A
+    /// job of another cluster runs on a reservation of that cluster.
+    pub(super) fn lent(&self, user: &User, overheads: &Overheads, is_abroad: bool) -> Result<Nanoseconds, Unbounded> {
+        let holder = if is_abroad { Nanoseconds::ZERO } else { section(overheads, user.hold.cpu)? };
+        plus(holder, self.ends(user)?)
     }
 
     /// The time of all operations of a job of `user`.
     pub(super) fn operations(&self, user: &User) -> Result<Nanoseconds, Unbounded> {
         match user.hold.operation {
             Nanoseconds::ZERO => Ok(Nanoseconds::ZERO),
-            _ => plus(user.operations, times(user.times.into(), self.end()?)?),
+            _ => plus(user.operations, times(user.times.into(), self.after(user)?)?),
         }
     }
 

@@ -18,7 +18,7 @@ impl Study<'_> {
                 let Some(user) = engine.users.iter().find(|user| user.task == one.task) else { continue };
                 let blocked = self.engine(*index, user)?;
                 waits.push((engine.alternative, blocked.span));
-                let held = times(user.times.into(), section(self.overheads, user.hold.cpu)?)?;
+                let held = times(user.times.into(), engine.lent(user, self.overheads, false)?)?;
                 cpus.push((engine.alternative, plus(held, blocked.cpu)?));
             }
             // The device with the longest holds need not be the one with the longest waits.

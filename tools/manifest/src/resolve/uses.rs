@@ -46,7 +46,7 @@ impl DeclaredHold {
         let (cpu, operation) = (self.hold.cpu.max(other.hold.cpu), self.hold.operation.max(other.hold.operation));
         DeclaredHold {
             times: self.times.saturating_add(other.times),
-            hold: Hold { cpu, operation },
+            hold: Hold { cpu, operation, commands: self.hold.commands.max(other.hold.commands) },
             operations: Nanoseconds(self.operations.0.saturating_add(other.operations.0)),
             commands: self.commands.saturating_add(other.commands),
             within: self.within.filter(|within| other.within == Some(*within)),
@@ -152,8 +152,10 @@ impl Resolver<'_> {
                 }
             }
         }
-        let hold = Hold { cpu: span("cpu", &used.cpu, name)?, operation: self.operation(engine, used, name)? };
-        if hold == Hold::default() {
+        let (cpu, operation) = (span("cpu", &used.cpu, name)?, self.operation(engine, used, name)?);
+        let commands = used.commands.as_ref().map_or(1, |commands| *commands.get_ref());
+        let hold = Hold { cpu, operation, commands };
+        if hold.cpu.0.max(hold.operation.0) == 0 {
             return Err(At(handle.span(), Reason::Zero { what: "longest use", of: of() }));
         }
         let most = Nanoseconds(hold.operation.0.saturating_mul(times.into()));
@@ -173,7 +175,6 @@ impl Resolver<'_> {
         let place = self.out.engine_places[engine].filter(|_| hold.operation > Nanoseconds::ZERO);
         let switch = place.map_or(0, |(device, _)| u64::from(self.out.devices[device].switch));
         // Each command of a hold waits for room on the SMs.
-        let commands = used.commands.as_ref().map_or(1, |commands| *commands.get_ref());
         if let (Some(said), 0) = (&used.commands, commands) {
             return Err(At(said.span(), Reason::Zero { what: "number of commands", of: of() }));
         }

@@ -128,7 +128,12 @@ fn microseconds(span: u64) -> Nanoseconds {
 
 fn user(task: usize, times: u32, cpu: u64, operation: u64) -> User {
     let operations = microseconds(u64::from(times) * operation);
-    User { task, times, hold: Hold { cpu: microseconds(cpu), operation: microseconds(operation) }, operations }
+    User {
+        task,
+        times,
+        hold: Hold { cpu: microseconds(cpu), operation: microseconds(operation), commands: 1 },
+        operations,
+    }
 }
 
 #[test]

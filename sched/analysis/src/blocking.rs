@@ -18,7 +18,8 @@
 //!    besides.
 //! 4. A job suspends for locks, its own operations, calls, and as long as it declares otherwise; for the last two while it holds
 //!    nothing.
-//! 5. An engine is idle when it is released, and its request of a job is granted or withdrawn before its token goes back.
+//! 5. An engine is idle when the next job gets it: a job that releases it earlier, and may end, has a hold until then. Its request of a job
+//!    is granted or withdrawn before its token goes back.
 //!
 //! Tokens that clusters share lend nothing: a job with a request for one is among the jobs that its cluster runs, by donation at
 //! release, and so is the holder of an engine with it. So no response time of another cluster has to be known: at most as many of

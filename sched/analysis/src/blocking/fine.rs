@@ -2,7 +2,7 @@
 //!
 //! The coarse bound lets each request of a job meet a hold of each rival. A rival has no more holds than its jobs have that end within the job or later: as many
 //! jobs as are released within both response times and a hold, `ceil((r_i + r_j + h_j) / p_j)`. This is eq. 4.12 without its maximum, since `r` is counted from
-//! the release here, and with the hold *h*, since a job may release an engine and end while its operation still runs. All waits of one job are for different
+//! the release here, and with the hold *h*, since a job may release an engine and end while its operation still runs: its hold lasts until the engine is idle. All waits of one job are for different
 //! holds: each is over when the request that waited for it is granted.
 //!
 //! Response times come from the coarse bounds, which need none; with the finer ones they become shorter, and fewer jobs fit. Each round starts from response times
@@ -95,6 +95,7 @@ impl Study<'_> {
         if engine.is_group || self.serves([task, other].into_iter()) {
             return None;
         }
+        // The only one of that task: several uses of it are one user with the sum of their numbers ([`Engine::users`]).
         let user = engine.users.iter().find(|user| user.task == other)?;
         let span = engine.length(user, self.overheads).ok()?;
         self.jobs(task, other, span)?.checked_mul(user.times.into())

@@ -37,7 +37,9 @@ impl Study<'_> {
     ///   4.35 as long as all tasks fit into the queues (the text: while there are no more than CPUs).
     /// - R2DGLP with a limit on the requests in all queues, of as many as CPUs or more: the bound of R2DGLP, for the reason in
     ///   [`pool`]; with fewer, as by priority. No bound is known for the k-FMLP with such a limit.
-    /// - Either of these with advice: all requests that its queue has room for, since it is unknown which queue that is.
+    /// - Either of these with advice: all requests that its queue has room for, since it is unknown which queue that is. With more users than
+    ///   room the R2DGLP has its bound as without: a request joins a queue with room at any time, of as many places at most, and waits
+    ///   elsewhere only while all are full, as a donor (the argument in [`pool`] names no queue).
     /// - By priority: as an engine, if there is one token, but with all jobs that have a place in its queue instead of one holder;
     ///   no bound is known for several tokens.
     /// - CK-OMLP: eq. 2.36, with the longest sections of as many tasks, of each cluster no more than it has CPUs (4.39 to 4.41;

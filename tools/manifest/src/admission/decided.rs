@@ -147,11 +147,13 @@ impl Decided {
         self.commands(found, period).saturating_mul(self.system.completion.0).max(1)
     }
 
-    /// The largest number of ends of commands that the driver works for in three periods of `period`.
+    /// The largest number of ends of commands that the driver works for in three periods of `period`; no account is long enough if
+    /// that is not known, as a user without a bound may have ends of many jobs at once.
     fn commands(&self, found: &[Option<Response>], period: u64) -> u64 {
         let commands = self.system.tasks.iter().zip(found).filter_map(|(task, response)| {
             let work = task.work?;
-            let window = period.saturating_mul(3).saturating_add(response.map_or(task.period.0, |own| own.longest.0));
+            let Some(response) = response else { return Some(u64::MAX) };
+            let window = period.saturating_mul(3).saturating_add(response.longest.0);
             Some(window.div_ceil(task.period.0.max(1)).saturating_mul(work.commands).saturating_add(1))
         });
         commands.fold(0, u64::saturating_add)
@@ -261,18 +263,21 @@ fn task(
             if hold.tokens != 0 || !waiting.uses_only(number, engines) {
                 return Err(format!("`{name}` shares something else"));
             }
-            let switching = hold.commands.saturating_mul(switching(system, user));
+            // A hold has a command at least, also where `commands` is not written: one number is for costs on the device and for ends.
+            let commands = hold.commands;
             Some(Work {
                 operations: hold.operations,
-                switching: Nanoseconds(switching),
-                commands: hold.commands.max(hold.times.into()),
+                switching: Nanoseconds(commands.saturating_mul(switching(system, user))),
+                commands,
                 rank: point(system, record),
                 ..Work::default()
             })
         }
         _ => return Err(format!("`{name}` does not say how long it uses the engine, or uses it in two ways")),
     };
-    // The kernel gives a new key to a job that sleeps and says nothing of it.
+    // A job that sleeps and says nothing of it goes on with a new chunk of its budget. By the theorem of accounts chunks ask for no more than a
+    // sporadic task, and one of a higher priority that is ready executes at once: so it needs no jitter, also where keys are constant
+    // (`fusee_sched_analysis::suspension`). Nothing is said of the job that sleeps: it is not proved then (`Study::uncounted`).
     let waits = work.is_some() || system.suspends[number] > Nanoseconds::ZERO;
     if let Some(why) = waiting.uncounted(number).into_iter().next().filter(|_| waits) {
         return Err(format!("of `{name}`, {why}"));
@@ -289,7 +294,8 @@ fn task(
 }
 
 /// The time by which a command of `user` delays those of others besides its own time: its room may be taken on one unit after the
-/// other, and saved state is restored.
+/// other, and saved state is restored. A restore that is under way when a command arrives, and the save after it, are in its own time: for
+/// each command `Mechanism::delay` has the rest of one restore and a save ([`Work::operations`]).
 fn switching(system: &Resolved, user: &image::EngineUser) -> u64 {
     let place = system.engine_places[user.engine as usize];
     let room = place.map_or(0, |(device, _)| system.devices[device].mechanism.delay(SAVE, u64::MAX));

@@ -419,6 +419,10 @@ impl HostileReport {
             let mut tree = tree::parse(&draft.text());
             let source = &mut Source::new(!seed ^ attempt << 48, number);
             themes::add(&mut tree, source);
+            // Searches for planted faults have no such systems: they would come later to those that show these faults.
+            if kernel.planted.is_none() && kernel.granted.is_none() {
+                themes::add_ends(&mut tree, (seed, number, attempt), spare)?;
+            }
             if kernel.granted == Some(Granted::SupervisorsHaveTime) {
                 themes::lives::add(&mut tree, source);
             }

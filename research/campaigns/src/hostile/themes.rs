@@ -5,11 +5,13 @@
 use fusee_simulator::workload::Source;
 use toml::{Table, Value};
 
-use super::tree::{names, task};
+use super::tree::{self, names, task};
+use crate::decided;
 
 mod buses;
 mod clients;
 mod devices;
+mod ends;
 mod graphs;
 pub(super) mod lives;
 mod rare;
@@ -47,6 +49,25 @@ pub(super) fn add(tree: &mut Table, source: &mut Source) {
             theme(tree, source);
         }
     }
+}
+
+/// In one of so many systems the ends of commands take time.
+const ENDS: u64 = 3;
+/// One in so many systems has clusters that share a device.
+const DECIDED: u64 = 32;
+
+/// Lets the ends of commands take time of drivers in some systems, and puts others in the place of some: clusters that share a device which decides, with such ends.
+///
+/// # Errors
+/// There is no such system; the words name the mistakes.
+pub(super) fn add_ends(tree: &mut Table, (seed, number, attempt): (u64, u64, u64), spare: u64) -> Result<(), String> {
+    if attempt == 0 && number % DECIDED == DECIDED - 1 {
+        let text = decided::text_beside(seed, number)?;
+        *tree = tree::parse(&text.replace("admission = \"warn\"\n", ""));
+    } else if number % ENDS == 1 {
+        ends::add(tree, &mut Source::new(seed ^ 1 << 60 ^ attempt << 48, number), spare);
+    }
+    Ok(())
 }
 
 fn insert(table: &mut Table, key: &str, value: impl Into<Value>) {

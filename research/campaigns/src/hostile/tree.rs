@@ -212,7 +212,27 @@ fn scale(task: &mut Table, part: u64, of: u64) {
 pub(super) fn keeping_word(tree: &Table) -> Table {
     let mut tree = tree.clone();
     keep_word(&mut tree);
+    for name in names(&tree, "tasks") {
+        leave_time_for_ends(&mut tree, &name);
+    }
     tree
+}
+
+/// Lets a job compute less by the driver's work for the ends of its own commands: that is in the task's `wcet`.
+fn leave_time_for_ends(tree: &mut Table, name: &str) {
+    let completion = |engine: &Value| time(engine.as_table()?, "completion");
+    let engines = tree.get("engines").and_then(Value::as_table).into_iter().flat_map(Table::values);
+    let longest = engines.filter_map(completion).max().unwrap_or(0);
+    let Some(one) = task(tree, name).filter(|one| longest > 0 && !one.contains_key("class")) else { return };
+    let steps = one.get("script").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
+    let commands = steps.filter(|step| step.starts_with("submit ") || step.starts_with("start ")).count() as u64;
+    let Some(most) = time(one, "wcet").or(time(one, "budget")).filter(|_| commands > 0) else { return };
+    let (left, sum) = (most.saturating_sub(commands * longest), burns(one));
+    if left == 0 {
+        isolate(tree, name);
+    } else if sum > left {
+        scale(one, left, sum);
+    }
 }
 
 fn keep_word(tree: &mut Table) {

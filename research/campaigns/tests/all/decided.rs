@@ -74,7 +74,13 @@ fn bounds_that_are_too_good_are_found_out() {
                 (Nanoseconds(work.operations.0.saturating_sub(room)), Nanoseconds::ZERO);
         }
     };
-    let changes: [fn(&mut System); 3] = [no_driver, apart, no_room];
+    // As if no restore were under way when a command arrives.
+    let one_save = |system: &mut System| {
+        for work in system.tasks.iter_mut().filter_map(|task| task.work.as_mut()) {
+            work.operations = Nanoseconds(work.operations.0.saturating_sub(19_456 * work.commands));
+        }
+    };
+    let changes: [fn(&mut System); 4] = [no_driver, apart, no_room, one_save];
     for change in changes {
         let claims = move |manifest: &Manifest| changed(manifest, change);
         let report = decided(Draws::new(3, 4_000).until_wrong(), &claims);
@@ -104,4 +110,16 @@ fn no_proved_task_is_late_beside_tasks_that_do_anything() {
     println!("{report}{proved} systems proved");
     assert!(report.violations.is_empty() && report.failures.is_empty(), "{report}");
     assert!(proved > 250 && report.attackers > proved, "{report}{proved}");
+}
+
+/// Numbers of systems are those of behaviours, four of each system.
+#[test]
+fn hostile_systems_have_clusters_that_share_a_device_and_ends_that_take_time() {
+    let texts =
+        |every: u64, from: u64| (0..120).filter_map(move |group| hostile::manifest(1, (every * group + from) * 4).ok());
+    let shared = texts(32, 31).filter(|text| text.contains("arbiter = \"device\"") && text.contains("[tasks.t1_0]"));
+    let ends = texts(3, 1).filter(|text| text.contains("completion = ") && text.contains("bottom_half_us"));
+    let (shared, ends) = (shared.count(), ends.count());
+    println!("{shared} systems that share, {ends} with ends");
+    assert!(shared > 30 && ends > 30, "{shared} {ends}");
 }

@@ -1,7 +1,7 @@
 //! `cargo xtask study`: random task sets under 57 arrangements of CPUs and GPUs, and which arrangement accepts most.
 //!
 //! ```text
-//! costs     inputs: four platforms of the text, and Fusee, which has five rules to compare policies
+//! costs     inputs: four platforms of the text, and Fusee, which has five rules to compare policies, and unequal GPUs
 //! grid      the points of the study, and one item of work
 //! results   the file to which results are appended
 //! ranks     ranks, and the observations of the text about them
@@ -60,12 +60,15 @@ pub struct StudyArguments {
     /// The seed of all task sets.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// The file of results. [default: target/study/GRID.txt, or GRID-policies.txt]
+    /// The file of results. [default: target/study/GRID.txt, GRID-policies.txt or GRID-unequal.txt]
     #[arg(long)]
     file: Option<PathBuf>,
     /// Compare FL, EDF and RM with the costs of Fusee, in place of costs under FL.
     #[arg(long, conflicts_with = "figure")]
     policies: bool,
+    /// Compare places of fast and slow GPUs with the costs of Fusee, in place of costs with equal GPUs.
+    #[arg(long, conflicts_with_all = ["figure", "policies"])]
+    unequal: bool,
     /// Judge nothing: print the tables of the results so far.
     #[arg(long, conflicts_with_all = ["resume", "budget", "workers"])]
     show: bool,
@@ -98,9 +101,10 @@ const FOLDER: &str = "study";
 pub fn study(arguments: &StudyArguments) -> Result<bool> {
     let project = Project::fusee()?;
     let grid = GRIDS.into_iter().find(|one| one.name == arguments.grid).context("no such grid")?;
-    let (costs, of) = match arguments.policies {
-        true => (costs::policies(&project.root)?, "-policies"),
-        false => (costs::all(&project.root)?, ""),
+    let (costs, of) = match (arguments.policies, arguments.unequal) {
+        (true, _) => (costs::policies(&project.root)?, "-policies"),
+        (_, true) => (costs::unequal(&project.root)?, "-unequal"),
+        _ => (costs::all(&project.root)?, ""),
     };
     let path = match &arguments.file {
         Some(path) => path.clone(),
@@ -122,8 +126,8 @@ pub fn study(arguments: &StudyArguments) -> Result<bool> {
     if results.found.is_empty() {
         bail!("{}: there are no results yet", path.display());
     }
-    if arguments.policies {
-        print_policies(&grid, &results.found, &costs);
+    if arguments.policies || arguments.unequal {
+        print_columns(&grid, &results.found, &costs);
         return Ok(true);
     }
     for Named { name, .. } in costs.iter().filter(|one| one.name != costs::FUSEE) {
@@ -225,8 +229,8 @@ fn ranks<'a>(grid: &Grid, found: &[Found], costs: &'a [Named]) -> Ranks<'a> {
     Ranks { all: all.into_iter().map(|(name, standings, _)| (name, standings)).collect(), settings }
 }
 
-/// Prints the utilisation that some arrangements accept under each policy, and ranks.
-fn print_policies(grid: &Grid, found: &[Found], costs: &[Named]) {
+/// Prints the utilisation that some arrangements accept in each column, a policy or places of GPUs, and ranks.
+fn print_columns(grid: &Grid, found: &[Found], costs: &[Named]) {
     let ranks = ranks(grid, found, costs);
     let mut header = vec!["CPUs accepted"];
     header.extend(ranks.all.iter().map(|(name, _)| *name));

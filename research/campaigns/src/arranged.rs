@@ -21,7 +21,7 @@ use std::path::Path;
 
 use fusee_accel_contract::space::tables_bytes;
 use fusee_accel_contract::{Contexts, EngineIndex};
-use fusee_arrangements::arrangement::{Arrangement, Owner, Platform};
+use fusee_arrangements::arrangement::{Arrangement, Owner, Platform, Speeds};
 use fusee_arrangements::costs::{Costs, Line};
 use fusee_arrangements::draw::{Nominal, SETTINGS, Setting, draw};
 use fusee_arrangements::engines::Migration;
@@ -137,7 +137,8 @@ pub fn drawn(seed: u64, number: u64) -> Drawn {
     };
     // A pool has twelve tokens at most.
     let tokens = Some(source.draw(1, 3));
-    let arrangement = Arrangement { platform: Platform { cpus, gpus }, cpu_cluster, gpu_cluster, migration, tokens };
+    let (platform, speeds) = (Platform { cpus, gpus }, Speeds::EQUAL);
+    let arrangement = Arrangement { platform, cpu_cluster, gpu_cluster, migration, tokens, speeds };
     let costs = costs(&mut source);
     let nominal = Nominal { inbound: costs.inbound, outbound: costs.outbound };
     let is_whole = |setting: &Setting| {

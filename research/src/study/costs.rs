@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
+use fusee_arrangements::arrangement::Speeds;
 use fusee_arrangements::costs::{Costs, Line};
 use fusee_arrangements::draw::Nominal;
 use fusee_arrangements::judge::{Goal, Rules};
@@ -27,6 +28,8 @@ pub struct Named {
     pub costs: Costs,
     /// The rules by which sets are judged.
     pub rules: Rules,
+    /// The speeds of the GPUs.
+    pub speeds: Speeds,
 }
 
 /// The origin of a value.
@@ -113,10 +116,10 @@ pub fn all(root: &Path) -> Result<Vec<Named>> {
     let inputs = inputs()?;
     let mut all = Vec::new();
     for (number, name) in inputs.sets.iter().enumerate() {
-        all.push(Named { name: name.clone(), costs: inputs.costs(number)?, rules: Rules::TEXT });
+        all.push(Named { name: name.clone(), costs: inputs.costs(number)?, rules: Rules::TEXT, speeds: Speeds::EQUAL });
     }
     let worst = all.last().context("costs.toml: no sets")?.costs;
-    all.push(Named { name: FUSEE.to_owned(), costs: fusee(root, &worst)?, rules: Rules::TEXT });
+    all.push(Named { name: FUSEE.to_owned(), costs: fusee(root, &worst)?, rules: Rules::TEXT, speeds: Speeds::EQUAL });
     Ok(all)
 }
 
@@ -133,7 +136,25 @@ pub fn policies(root: &Path) -> Result<Vec<Named>> {
     ];
     let named = |(policy, goal): (PolicyName, Goal)| {
         let words = if goal == Goal::Bounded { "bounded" } else { "in time" };
-        Named { name: format!("{}, {words}", policy.name()), costs, rules: Rules { policy, goal, ..Rules::TEXT } }
+        let rules = Rules { policy, goal, ..Rules::TEXT };
+        Named { name: format!("{}, {words}", policy.name()), costs, rules, speeds: Speeds::EQUAL }
+    };
+    Ok(each.map(named).into())
+}
+
+/// Fusee's costs with eight GPUs of equal speed, and with four of twice the speed of the others at three kinds of places. The sum of all speeds is 1,200 % in
+/// each. Clusters have consecutive GPUs, and a node four of them.
+pub fn unequal(root: &Path) -> Result<Vec<Named>> {
+    let costs = all(root)?.pop().context("costs.toml: no sets")?.costs;
+    let each = [
+        ("equal", [150; 8]),
+        ("nodes of a kind", [200, 200, 200, 200, 100, 100, 100, 100]),
+        ("pairs of a kind", [200, 200, 100, 100, 200, 200, 100, 100]),
+        ("mixed pairs", [200, 100, 200, 100, 200, 100, 200, 100]),
+    ];
+    let named = |(name, speeds): (&str, _)| {
+        let (name, speeds) = (name.to_owned(), Speeds(speeds));
+        Named { name, costs, rules: Rules::TEXT, speeds }
     };
     Ok(each.map(named).into())
 }

@@ -100,7 +100,8 @@ pub fn judged(grid: &Grid, item: Item, costs: &[Named], seed: u64) -> Found {
                     continue;
                 }
                 found.tests += 1;
-                match judge(&tasks, arrangement, &one.costs, one.rules) {
+                let arrangement = Arrangement { speeds: one.speeds, ..*arrangement };
+                match judge(&tasks, &arrangement, &one.costs, one.rules) {
                     Ok(_) => {
                         *refused = 0;
                         found.accepted[set][number] += 1;

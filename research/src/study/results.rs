@@ -24,7 +24,7 @@ pub struct Results {
 /// The first line: a number that changes with the meaning of lines, the grid, the seed, and the costs with their rules.
 pub fn heading(grid: &Grid, seed: u64, costs: &[Named]) -> String {
     let digest = |one: &Named| {
-        let text = format!("{:?} {:?}", one.costs, one.rules);
+        let text = format!("{:?} {:?} {:?}", one.costs, one.rules, one.speeds);
         let hash = text
             .bytes()
             .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));

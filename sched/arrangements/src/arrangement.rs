@@ -21,6 +21,35 @@ pub struct Platform {
 /// The platform of the text: two memory nodes with six CPUs and four GPUs each.
 pub const PLATFORM: Platform = Platform { cpus: 12, gpus: 8 };
 
+/// The speeds of the GPUs of a machine, eight at most: a kernel takes the longer, the slower its GPU is. Copies go by the bus, whatever the GPU.
+///
+/// # Source
+/// Ours: Elliott 2015 has equal GPUs.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Speeds(
+    /// Percent of the speed by which kernels are given, of each GPU by its number.
+    pub [u64; 8],
+);
+
+impl Speeds {
+    /// GPUs as fast as kernels are given for.
+    pub const EQUAL: Speeds = Speeds([100; 8]);
+
+    /// The speed on which a job can count in a GPU cluster of `size` GPUs: that of its slowest, in percent and one at least. GPUs beyond the eighth, and
+    /// clusters without any, have 100.
+    #[must_use]
+    pub fn of(&self, cluster: usize, size: u64) -> u64 {
+        let gpus = self.0.iter().skip(cluster.saturating_mul(size as usize)).take(size as usize);
+        gpus.copied().min().unwrap_or(100).max(1)
+    }
+
+    /// The time of a kernel of `span` on a GPU of `speed` percent, in the unit of `span`, rounded up. A result above `u64::MAX` saturates.
+    #[must_use]
+    pub fn time(span: u64, speed: u64) -> u64 {
+        u64::try_from((u128::from(span) * 100).div_ceil(u128::from(speed.max(1)))).unwrap_or(u64::MAX)
+    }
+}
+
 /// An arrangement.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Arrangement {
@@ -34,6 +63,8 @@ pub struct Arrangement {
     pub migration: Migration,
     /// Tokens of each GPU; `None`: as many as there are tasks.
     pub tokens: Option<u64>,
+    /// The speeds of the GPUs: a cluster has GPUs of consecutive numbers.
+    pub speeds: Speeds,
 }
 
 /// The owner of a GPU cluster.
@@ -61,12 +92,26 @@ impl Arrangement {
                 for migration in ways(gpu_cluster) {
                     let unlimited = (gpu_cluster == 1).then_some(None);
                     let tokens = [Some(1), Some(2), Some(3)].into_iter().chain(unlimited);
-                    let one = |tokens| Arrangement { platform: PLATFORM, cpu_cluster, gpu_cluster, migration, tokens };
+                    let speeds = Speeds::EQUAL;
+                    let one = |tokens| Arrangement {
+                        platform: PLATFORM,
+                        cpu_cluster,
+                        gpu_cluster,
+                        migration,
+                        tokens,
+                        speeds,
+                    };
                     all.extend(tokens.map(one));
                 }
             }
         }
         all
+    }
+
+    /// The speed on which a job can count in a GPU cluster, percent.
+    #[must_use]
+    pub fn speed(&self, gpu_cluster: usize) -> u64 {
+        self.speeds.of(gpu_cluster, self.gpu_cluster)
     }
 
     /// Number of CPU clusters.
@@ -145,6 +190,20 @@ mod tests {
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), 57);
+    }
+
+    #[test]
+    fn a_cluster_is_as_fast_as_its_slowest_gpu_and_kernels_are_rounded_up() {
+        let speeds = Speeds([200, 200, 200, 200, 100, 100, 50, 300]);
+        let of = |name: &str| {
+            let one = Arrangement { speeds, ..named(name) };
+            (0..one.gpu_clusters()).map(|cluster| one.speed(cluster)).collect::<Vec<_>>()
+        };
+        assert_eq!(of("(C,P,1)"), speeds.0);
+        assert_eq!(of("(C,C2,1)"), [200, 200, 100, 50]);
+        assert_eq!((of("(C,C4,1)"), of("(C,G,1)")), (vec![200, 50], vec![50]));
+        assert_eq!([100, 200, 300].map(|speed| Speeds::time(1_001, speed)), [1_001, 501, 334]);
+        assert_eq!(Speeds::time(u64::MAX, 50), u64::MAX);
     }
 
     #[test]

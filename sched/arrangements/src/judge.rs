@@ -9,6 +9,7 @@
 //!    hold for any policy that orders jobs by a key that a job keeps.
 //! 2. With `g` GPUs in a cluster each job is taken to move its state.
 //! 3. Costs are upper bounds.
+//! 4. In a cluster of unequal GPUs each kernel takes as long as on the slowest, since a job may get a token of any of them.
 //!
 //! # Source
 //! Elliott 2015, section 4.3.2: 4.4, 4.5, 4.11, 4.12; 4.46 for top halves. The text has fair lateness only; other policies and periods as deadlines are
@@ -16,12 +17,12 @@
 
 use fusee_sched::key::PolicyName;
 
-use crate::arrangement::{Arrangement, Owner};
+use crate::arrangement::{Arrangement, Owner, Speeds};
 use crate::costs::{Costs, Interrupts, Line};
 use crate::engines::{Blocked, Copies, Engines, GpuCluster, Migration, Use};
 use crate::in_time::responses_in_time;
 use crate::lateness::{Load, responses};
-use crate::place::{self, ONE, Place, share};
+use crate::place::{self, ONE, Place, User, share};
 use crate::task::{Gpu, Task};
 use crate::tokens::{Sharer, ck_omlp, r2dglp, r2dglp_requests};
 
@@ -162,21 +163,30 @@ impl<'a> Study<'a> {
         costs: &'a Costs,
         rules: Rules,
     ) -> Result<Study<'a>, Refused> {
-        let own =
-            |task: &Task| task.gpu.map_or(0, |gpu| gpu.kernel_time() + transfers(&gpu, arrangement, costs)) + task.cpu;
+        let own = |task: &Task, speed: u64| {
+            task.gpu.map_or(0, |gpu| {
+                Speeds::time(gpu.kernel, speed).saturating_mul(gpu.kernels) + transfers(&gpu, arrangement, costs)
+            }) + task.cpu
+        };
+        let speeds: Vec<u64> = (0..arrangement.gpu_clusters()).map(|cluster| arrangement.speed(cluster)).collect();
+        let fastest = speeds.iter().copied().max().unwrap_or(100);
         let mut fixed = Vec::with_capacity(tasks.len());
         let mut users = Vec::new();
         for (index, task) in tasks.iter().enumerate() {
-            let own = own(task);
-            if own > task.period {
+            let least = own(task, fastest);
+            if least > task.period {
                 return Err(Refused::TooLong { task: index });
             }
             if let Some(gpu) = &task.gpu {
-                let held = own - task.cpu + gpu.section;
-                users.push((index, share(held, task.period), share(own, task.period)));
+                let shares = speeds.iter().map(|speed| match own(task, *speed) {
+                    own if own > task.period => (u64::MAX, u64::MAX),
+                    own => (share(own - task.cpu + gpu.section, task.period), share(own, task.period)),
+                });
+                let (gpu, cpu) = shares.unzip();
+                users.push(User { task: index, gpu, cpu });
             }
             let reciprocal = (1u128 << 64).div_ceil(task.period.into());
-            fixed.push(Fixed { own, reciprocal, ..Fixed::default() });
+            fixed.push(Fixed { own: least, reciprocal, ..Fixed::default() });
         }
         let total: u64 = tasks.iter().zip(&fixed).map(|(task, fixed)| share(fixed.own, task.period)).sum();
         if total > arrangement.platform.cpus * ONE {
@@ -184,6 +194,14 @@ impl<'a> Study<'a> {
         }
         let mut places = vec![Place::default(); tasks.len()];
         place::gpu_tasks(&users, arrangement, &mut places);
+        for (index, (task, place)) in tasks.iter().zip(&places).enumerate() {
+            if let Some(cluster) = place.gpus {
+                fixed[index].own = own(task, speeds[cluster]);
+                if fixed[index].own > task.period {
+                    return Err(Refused::TooLong { task: index });
+                }
+            }
+        }
         let bounds = places.into_iter().zip(tasks).map(|(place, task)| Bounds {
             place,
             response: task.period,
@@ -227,7 +245,8 @@ impl<'a> Study<'a> {
                     &|line: &Line, bytes| self.costs.request(line.time(bytes), tokens, is_apart),
                     self.costs,
                 );
-                Some(Use { kernels: gpu.kernels, kernel: self.costs.request(gpu.kernel, tokens, is_apart), ..one })
+                let kernel = Speeds::time(gpu.kernel, self.arrangement.speed(index));
+                Some(Use { kernels: gpu.kernels, kernel: self.costs.request(kernel, tokens, is_apart), ..one })
             })
             .collect::<Option<_>>()?;
         for (task, one) in members.iter().zip(&uses) {

@@ -1,7 +1,8 @@
 //! Places of tasks: GPU tasks on GPU clusters, then on CPU clusters, then all other tasks; each time the heaviest first, where there is most room.
 //!
 //! # Source
-//! Elliott 2015, section 4.3.3, eq. 4.1 and 4.52: three-phase worst fit.
+//! Elliott 2015, section 4.3.3, eq. 4.1 and 4.52: three-phase worst fit. Where GPU clusters have different speeds, a task counts with its share of the
+//! cluster, and comes to the one with the least load with it; that is ours.
 
 use crate::arrangement::{Arrangement, Owner};
 
@@ -27,26 +28,40 @@ pub struct Place {
     pub gpus: Option<usize>,
 }
 
-/// The places of the GPU tasks, by their number among all tasks: `(task, share of a GPU, share of a CPU)`.
-pub fn gpu_tasks(tasks: &[(usize, u64, u64)], arrangement: &Arrangement, places: &mut [Place]) {
-    let mut order = tasks.to_vec();
-    order.sort_by_key(|(task, gpu, _)| (std::cmp::Reverse(*gpu), *task));
-    let mut loads = vec![0; arrangement.gpu_clusters()];
-    for (task, gpu, _) in &order {
-        let cluster = lightest(&loads, 0..loads.len());
-        loads[cluster] += gpu;
-        places[*task].gpus = Some(cluster);
+/// A task that uses GPUs.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct User {
+    /// Its number among all tasks.
+    pub task: usize,
+    /// Its share of a GPU in each GPU cluster; [`u64::MAX`]: it needs more than its period there.
+    pub gpu: Vec<u64>,
+    /// Its share of a CPU in each GPU cluster.
+    pub cpu: Vec<u64>,
+}
+
+/// The places of the GPU tasks.
+pub fn gpu_tasks(users: &[User], arrangement: &Arrangement, places: &mut [Place]) {
+    let mut order: Vec<&User> = users.iter().collect();
+    let heaviest = |shares: &[u64]| std::cmp::Reverse(shares.iter().copied().max());
+    order.sort_by_key(|user| (heaviest(&user.gpu), user.task));
+    let mut loads = vec![0u64; arrangement.gpu_clusters()];
+    for user in &order {
+        let with = |cluster: &usize| (loads[*cluster].saturating_add(user.gpu[*cluster]), *cluster);
+        let Some(cluster) = (0..loads.len()).min_by_key(with) else { return };
+        loads[cluster] = loads[cluster].saturating_add(user.gpu[cluster]);
+        places[user.task].gpus = Some(cluster);
     }
-    order.sort_by_key(|(task, _, cpu)| (std::cmp::Reverse(*cpu), *task));
-    let mut loads = vec![0; arrangement.cpu_clusters()];
-    for (task, _, cpu) in &order {
-        let cluster = match places[*task].gpus.map(|gpus| arrangement.owner(gpus)) {
+    let share = |user: &User, places: &[Place]| places[user.task].gpus.map_or(0, |cluster| user.cpu[cluster]);
+    order.sort_by_key(|user| (std::cmp::Reverse(share(user, places)), user.task));
+    let mut loads = vec![0u64; arrangement.cpu_clusters()];
+    for user in &order {
+        let cluster = match places[user.task].gpus.map(|gpus| arrangement.owner(gpus)) {
             Some(Owner::One(cluster)) => cluster,
             Some(Owner::Shared(clusters)) => lightest(&loads, clusters),
             None => 0,
         };
-        loads[cluster] += cpu;
-        places[*task].cpus = cluster;
+        loads[cluster] = loads[cluster].saturating_add(share(user, places));
+        places[user.task].cpus = cluster;
     }
 }
 

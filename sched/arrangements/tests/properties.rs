@@ -1,11 +1,11 @@
 //! Properties of the bounds of random task sets.
 
-use fusee_arrangements::arrangement::Arrangement;
+use fusee_arrangements::arrangement::{Arrangement, Speeds};
 use fusee_arrangements::costs::{Costs, Line};
 use fusee_arrangements::draw::{Nominal, SETTINGS, Setting, draw};
 use fusee_arrangements::engines::{Copies, Engines, GpuCluster, Migration, Use};
 use fusee_arrangements::judge::{Bounds, Method, Rules, judge};
-use fusee_arrangements::task::Task;
+use fusee_arrangements::task::{Gpu, Task};
 use proptest::prelude::*;
 
 /// Costs of the text's order of magnitude.
@@ -65,6 +65,60 @@ fn no_fine_bound_of_ten_thousand_sets_is_above_the_coarse_one() {
     }
     println!("{both} by both, {fine_only} by fine bounds only, {coarse_only} by coarse ones only; {smaller} smaller");
     assert!(both > 2_000 && fine_only > 100 && coarse_only * 20 < fine_only && smaller > 5_000);
+}
+
+/// A set with kernels of other lengths: those of each task as on a GPU of so many percent.
+fn at_speeds(tasks: &[Task], speed: impl Fn(usize) -> u64) -> Vec<Task> {
+    let one = |(index, task): (usize, &Task)| {
+        let slower = |gpu: Gpu| Gpu { kernel: (gpu.kernel * 100).div_ceil(speed(index)), ..gpu };
+        Task { gpu: task.gpu.map(slower), ..*task }
+    };
+    tasks.iter().enumerate().map(one).collect()
+}
+
+#[test]
+fn gpus_of_twice_the_speed_are_gpus_with_kernels_of_half_the_length() {
+    let all = Arrangement::all();
+    let mut accepted = 0;
+    for number in 0..600 {
+        let arrangement = all[number as usize % all.len()];
+        let tasks = drawn(number, 1_000 + number % 5 * 1_000);
+        let fast = judge(&tasks, &Arrangement { speeds: Speeds([200; 8]), ..arrangement }, &costs(), Rules::TEXT);
+        let short = judge(&at_speeds(&tasks, |_| 200), &arrangement, &costs(), Rules::TEXT);
+        assert_eq!(fast, short, "{number} {arrangement}");
+        accepted += u32::from(fast.is_ok());
+    }
+    assert!(accepted > 100, "{accepted}");
+}
+
+#[test]
+fn the_kernels_of_a_task_are_as_long_as_on_the_slowest_gpu_of_its_cluster() {
+    let all = Arrangement::all();
+    let speeds = Speeds([200, 100, 50, 150, 300, 300, 100, 200]);
+    let (mut alike, mut other) = (0, 0);
+    for number in 0..1_200 {
+        let arrangement = Arrangement { speeds, ..all[number as usize % all.len()] };
+        let tasks = drawn(number, 1_000 + number % 4 * 1_000);
+        let Ok(found) = judge(&tasks, &arrangement, &costs(), Rules::TEXT) else { continue };
+        // The oracle: equal GPUs, and the lengths that kernels have where they were placed.
+        let slowest = |task: usize| {
+            let size = arrangement.gpu_cluster as usize;
+            let gpus = found[task].place.gpus.map_or(0..1, |cluster| cluster * size..(cluster + 1) * size);
+            speeds.0[gpus].iter().copied().min().unwrap()
+        };
+        let equal = Arrangement { speeds: Speeds::EQUAL, ..arrangement };
+        let placed = judge(&at_speeds(&tasks, slowest), &equal, &costs(), Rules::TEXT);
+        let is_alike = |placed: &Vec<Bounds>| placed.iter().zip(&found).all(|(one, other)| one.place == other.place);
+        match placed.ok().filter(is_alike) {
+            Some(placed) => {
+                assert_eq!(placed, found, "{number} {arrangement}");
+                alike += 1;
+            }
+            None => other += 1,
+        }
+    }
+    println!("{alike} sets with equal places, {other} with others");
+    assert!(alike > 100, "{alike} {other}");
 }
 
 #[test]

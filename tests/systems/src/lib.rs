@@ -14,6 +14,7 @@
 //! boot           starts of boards, and of images that are wrong
 //! cards          boards that start from cards
 //! demo, vision, car   the demo, the stabilised video, the car
+//! advised        systems as `advise` proposes them
 //! dump, gdb      whether the right lines are named
 //! endings        runs whose systems do not end themselves
 //! errata         instructions that some CPUs get wrong
@@ -49,6 +50,7 @@
 // The library of a program: its documentation is for those who change it.
 #![allow(rustdoc::private_intra_doc_links)]
 
+pub mod advised;
 pub mod arrows;
 pub mod boards;
 pub mod boot;

@@ -17,10 +17,10 @@ use crate::case::{Case, Found, Kind, Needs};
 use crate::context::{Context, Group};
 use crate::target::run_case;
 use crate::{
-    arrows, boards, boot, browser, car, cards, combinations, configurations, conformance, demo, docs, dump, endings,
-    errata, gdb, hosted, hosts, house, isolation, kernels, messages, outputs, own_kernels, own_programs, own_project,
-    own_skeletons, packages, places, proofs, readme, refusal, resolution, runs, schemas, spoken, stream, structure,
-    target, times, turns, vision,
+    advised, arrows, boards, boot, browser, car, cards, combinations, configurations, conformance, demo, docs, dump,
+    endings, errata, gdb, hosted, hosts, house, isolation, kernels, messages, outputs, own_kernels, own_programs,
+    own_project, own_skeletons, packages, places, proofs, readme, refusal, resolution, runs, schemas, spoken, stream,
+    structure, target, times, turns, vision,
 };
 
 /// The choice of the checks that are listed.
@@ -439,11 +439,12 @@ pub fn manifests(folder: &Path) -> Result<Vec<PathBuf>> {
 type OwnCheck = fn(&Workspace) -> Result<Vec<String>>;
 
 /// Checks on the usual board.
-const OWN: [(&str, OwnCheck); 20] = [
+const OWN: [(&str, OwnCheck); 21] = [
     ("the demo's frames on a screen", demo::check_screen),
     ("the demo with hogs that share what is left of the GPU", demo::check_without_locks),
     ("the demo with hogs that make room on SMs", demo::check_on_sms),
     (vision::CHECK, vision::check),
+    (advised::CHECK, advised::check),
     (faults::EMULATED_CHECK, faults::check_emulated),
     (experiment::EMULATED_CHECK, experiment::check_emulated),
     (experiment::SHARED_CHECK, experiment::check_shared),
@@ -532,6 +533,7 @@ fn own(context: &Arc<Context>, cases: &mut Vec<Case>) -> Result<()> {
         });
     }
     emulated(context, "zcu102", &format!("own::{}", car::CHECK), cases, car::check);
+    emulated(context, "zcu102", &format!("own::{}", advised::CAR), cases, advised::check_car);
     from_cards(context, cases);
     for check in dump::checks(context.root())? {
         let name = format!("own::{}", check.name);

@@ -62,7 +62,7 @@ pub fn bounds(manifest: &Manifest) -> Vec<Option<u64>> {
     bounds_of(manifest, |_| {})
 }
 
-/// A change of what the analysis knows of locks: a planted fault, or none.
+/// A change of the locks that the analysis knows: a planted fault, or none.
 pub type Change = fn(&mut Locks);
 
 /// The bounds of the analysis with a change.
@@ -136,7 +136,7 @@ pub fn locked(seed: u64, number: u64, change: Change) -> Result<Manifest, String
     with_loans(&|lends| under_locks(&draw(seed, number, lends).0, &mut Source::new(!seed, number)), change)
 }
 
-/// A system with budgets as long as its `text` needs them for what is lent.
+/// A system with budgets as long as its `text` needs them for the time that is lent.
 fn with_loans(text: &dyn Fn(&HashMap<String, u64>) -> String, change: Change) -> Result<Manifest, String> {
     let first = text(&HashMap::new());
     let Ok(manifest) = parse(&first) else { return parse(&first) };
@@ -154,7 +154,7 @@ fn with_loans(text: &dyn Fn(&HashMap<String, u64>) -> String, change: Change) ->
     parse(&text(&grown.collect()))
 }
 
-/// The text of a system whose device decides, with locks in place of that: on one cluster of one or two CPUs, and a copy engine for some of
+/// The text of a system with a device that decides, with locks in place of that: on one cluster of one or two CPUs, and a copy engine for some of
 /// the clients.
 fn under_locks(text: &str, source: &mut Source) -> String {
     let (cpus, order) = (source.draw(1, 2), source.pick(&["fifo", "priority"]));

@@ -83,7 +83,7 @@ pub struct Engine {
     pub windows: Vec<(usize, Nanoseconds)>,
 }
 
-/// Commands for the ends of which the driver of an engine works besides.
+/// Commands of another engine: the driver works for their ends, too.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Beside {
     /// The number of their engine: any number.

@@ -21,7 +21,7 @@ pub struct Platform {
 /// The platform of the text: two memory nodes with six CPUs and four GPUs each.
 pub const PLATFORM: Platform = Platform { cpus: 12, gpus: 8 };
 
-/// The speeds of the GPUs of a machine, eight at most: a kernel takes the longer, the slower its GPU is. Copies go by the bus, whatever the GPU.
+/// The speeds of the GPUs of a machine, eight at most: a kernel takes the longer, the slower its GPU is. Copies go by the bus, and take as long on each GPU.
 ///
 /// # Source
 /// Ours: Elliott 2015 has equal GPUs.

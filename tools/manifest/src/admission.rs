@@ -226,7 +226,7 @@ impl Study {
         self.assumed = assumed;
     }
 
-    /// The user of another engine for whose commands the driver may work longer than declared while `task` waits for it, and on the budget of that.
+    /// The user of another engine, for commands of which the driver may work longer than declared while `task` waits for it, and on the budget of that.
     fn waits_beside_untrusted(&self, system: &Resolved, task: usize) -> Option<String> {
         let number = self.order.iter().position(|other| *other == task)?;
         let engines = self.locks.engines.iter().filter(|engine| self.locks.waits_for(number, engine));

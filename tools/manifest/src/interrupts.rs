@@ -165,7 +165,7 @@ pub(crate) fn other_completions(system: &Resolved, engines: &[usize], holds: &[(
     of_device.map(others).max().unwrap_or(Nanoseconds::ZERO)
 }
 
-/// The users of the engines of the device of `engines` for the ends of whose commands its driver works besides: those of other engines, and
+/// The users of the engines of the device of `engines` whose ends of commands are further work of its driver: those of other engines, and
 /// their own if the device decides. `order`: the system's tasks as the analysis counts them.
 pub(crate) fn beside(system: &Resolved, engines: &[usize], order: &[usize]) -> Vec<Beside> {
     let device_of = |engine: usize| system.engine_places[engine].map(|(device, _)| device);

@@ -56,7 +56,7 @@ const ENDS: u64 = 3;
 /// One in so many systems has clusters that share a device.
 const DECIDED: u64 = 32;
 
-/// Lets the ends of commands take time of drivers in some systems, and puts others in the place of some: clusters that share a device which decides, with such ends.
+/// Lets the ends of commands take time of drivers in some systems, and puts others in the place of some: clusters that share a device that decides, with such ends.
 ///
 /// # Errors
 /// There is no such system; the words name the mistakes.

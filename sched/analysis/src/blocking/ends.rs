@@ -8,7 +8,7 @@
 //!
 //! Nothing of that delays the job otherwise: the end that it waits for has the driver's work before it in [`Engine::others`].
 //!
-//! Response times do not depend on what is lent, so this comes after them.
+//! Response times do not depend on lent time, so this comes after them.
 
 use super::{Beside, Blocked, Engine, Locks, Nanoseconds, Protocol, Unbounded, plus, response_of, times};
 use crate::report::Report;

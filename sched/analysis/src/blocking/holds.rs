@@ -47,7 +47,7 @@ impl Engine {
         plus(self.each_command(user, plus(self.completion, self.others)?)?, self.reset)
     }
 
-    /// CPU time that a job which waits for one hold of `user` may pay for: the holder's, and the driver's for the ends of its commands. A
+    /// CPU time that a job may pay for while it waits for one hold of `user`: the holder's, and the driver's for the ends of its commands. A
     /// job of another cluster runs on a reservation of that cluster.
     pub(super) fn lent(&self, user: &User, overheads: &Overheads, is_abroad: bool) -> Result<Nanoseconds, Unbounded> {
         let holder = if is_abroad { Nanoseconds::ZERO } else { section(overheads, user.hold.cpu)? };

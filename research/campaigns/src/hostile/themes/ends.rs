@@ -6,7 +6,7 @@ use toml::{Table, Value};
 use super::{device_of, insert, section};
 use crate::hostile::tree::{names, nanoseconds, task};
 
-/// The driver whose work has a length that a parameter says.
+/// The driver: a parameter says the length of its work.
 const DRIVER: &str = "gpu-driver/gpu-driver";
 
 /// Lets the drivers of devices work for each command that ends. `spare`: time of the kernel's paths for it, nanoseconds.

@@ -12,9 +12,9 @@
 //! - There are as many hogs as a device has room for, unless its manifest says otherwise: seven clients.
 //! - Two tokens: one job can copy while another computes, and of two that want an engine by priority none passes the other again
 //!   and again, so that waiting has a bound with any hogs.
-//! - The deadlines of `camera` and `lidar` are the shortest in whole milliseconds that `cargo xtask analyze` proves of the
+//! - The deadlines of `camera` and `lidar` are the shortest in whole milliseconds that are above the bounds of `cargo xtask analyze` in the
 //!   arrangement with tokens, which is GPUSync as the text has it, with the costs of kernel paths (`tests`). All other arrangements
-//!   have the same.
+//!   have the same. They are not proved: nothing says how often hogs, which have no jobs, let the driver work on budgets of others.
 //! - The end of an operation takes two bottom halves: two jobs have tokens, and the driver serves one after the other.
 //! - Budgets are three times the computing of a job: holders of objects that it waits for, and bottom halves, take from it.
 //! - The bottom half takes the mean that was measured on Linux. Source: Elliott 2015, §4.3.1.1: mean 66.14, median 54.68, maximum
@@ -222,7 +222,12 @@ fn manifest(name: &str, choice: Choice, length: u64) -> String {
     let mut text = format!(
         "[system]\nname = \"management-{name}\"\nboard = \"virt\"\ncpus = 1\nstart = \"{START}us\"\nmanaged = {managed}\n"
     );
-    let hard = hard(choice.whole);
+    // `control` waits for nothing.
+    let (warns, hard) = match choice.whole {
+        Whole::Token => ("admission = \"warn\"\n", "hard = true\n"),
+        Whole::Nothing | Whole::Mutex => ("", ""),
+    };
+    text += warns;
     let _ = write!(
         text,
         "[tasks.control]\nscript = [\"burn {CONTROL_BURN}us\"]\nperiod = \"{CONTROL_PERIOD}us\"\n\
@@ -277,11 +282,6 @@ fn manifest(name: &str, choice: Choice, length: u64) -> String {
     text
 }
 
-/// The admission of the arrangement: all deadlines of the one with tokens are proved.
-fn hard(whole: Whole) -> &'static str {
-    if whole == Whole::Token { "hard = true\n" } else { "" }
-}
-
 /// One client; it holds the mutex or a token from its first operation to its last.
 fn task(name: &str, client: &Client, whole: Whole) -> String {
     let Client { period, deadline, budget, burn, operations, .. } = client;
@@ -299,7 +299,7 @@ fn task(name: &str, client: &Client, whole: Whole) -> String {
     text += &match is_hog {
         // Their operations are as long as is declared: a proof of others has to rely on that.
         true => format!("class = \"background\"\ntrusted = {}\n", whole == Whole::Token),
-        false => format!("deadline = \"{deadline}us\"\nwcet = \"{}us\"\n{}", 2 * burn + 10 * CALLS, hard(whole)),
+        false => format!("deadline = \"{deadline}us\"\nwcet = \"{}us\"\n", 2 * burn + 10 * CALLS),
     };
     if whole == Whole::Token {
         let _ = writeln!(text, "uses.whole = {{ cpu = \"{CALLS}us\" }}");
@@ -329,8 +329,8 @@ mod tests {
 
     use super::*;
 
-    /// Whether all deadlines of the arrangement with tokens are proved if those of `camera` and `lidar` are these.
-    fn proved(camera: u64, lidar: u64) -> bool {
+    /// Whether all deadlines of the arrangement with tokens are above their bounds if those of `camera` and `lidar` are these.
+    fn bounded(camera: u64, lidar: u64) -> bool {
         let system = arrangements(EXPERIMENT.length).into_iter().find(|one| one.name == GPUSYNC).expect("there is one");
         let with = |text: &str, client: &Client, deadline: u64| {
             let deadline_of = |deadline: u64| format!("deadline = \"{deadline}us\"\n");
@@ -344,17 +344,17 @@ mod tests {
         let root = fusee_host::system::root().expect("a workspace");
         let costs = fusee_tool::analyze::read_overheads(&root.join("tests/bench/overheads.toml")).expect("costs");
         let (report, blocked) = study.analyse(&costs).expect("bounds");
-        for (reservation, blocked) in study.reservations.iter().zip(blocked) {
-            assert!(reservation.execution + blocked.lends.0 <= reservation.budget);
-        }
+        // Budgets would have to be longer than that: no hog says how often commands of it end.
+        let last = |at: usize| study.reservations[at].execution + blocked[at].lends.0 <= study.reservations[at].budget;
+        assert_eq!([0, 1, 2].map(last), [true, false, false]);
         report.tasks.iter().all(|task| task.hard == Hard::Proved)
     }
 
     #[test]
-    fn deadlines_are_the_shortest_that_are_proved_with_tokens() {
-        assert!(proved(CAMERA.deadline, LIDAR.deadline));
-        assert!(!proved(CAMERA.deadline - 1_000, LIDAR.deadline));
-        assert!(!proved(CAMERA.deadline, LIDAR.deadline - 1_000));
+    fn deadlines_are_the_shortest_above_the_bounds_with_tokens() {
+        assert!(bounded(CAMERA.deadline, LIDAR.deadline));
+        assert!(!bounded(CAMERA.deadline - 1_000, LIDAR.deadline));
+        assert!(!bounded(CAMERA.deadline, LIDAR.deadline - 1_000));
     }
 
     #[test]

@@ -155,15 +155,20 @@ fn with_loans(text: &dyn Fn(&HashMap<String, u64>) -> String, change: Change) ->
 }
 
 /// The text of a system with a device that decides, with locks in place of that: on one cluster of one or two CPUs, and a copy engine for some of
-/// the clients.
+/// the clients. Some tasks do not wait for their ends, and some drivers have hardly a budget of their own.
 fn under_locks(text: &str, source: &mut Source) -> String {
     let (cpus, order) = (source.draw(1, 2), source.pick(&["fifo", "priority"]));
     let listed = if cpus == 1 { "0" } else { "0, 1" };
     let completion = text.lines().find(|line| line.starts_with("completion = ")).unwrap_or_default();
     let mut out = String::new();
-    let mut copies = false;
+    let (mut copies, mut starts) = (false, false);
+    let (leaving, is_poor) = (source.draw(0, 7) == 0, source.draw(0, 1) == 0);
+    let mut is_driver = false;
     for line in text.lines() {
+        is_driver |= line.starts_with("[tasks.gpu]");
         match line {
+            "period = \"10ms\"" if is_driver && is_poor => out.push_str("period = \"200ms\"\n"),
+            "budget = \"5ms\"" if is_driver && is_poor => out.push_str("budget = \"50us\"\n"),
             _ if line.starts_with("cpus = ") && !line.contains('[') => _ = writeln!(out, "cpus = {cpus}"),
             "[clusters.c0]" => out.push_str("[clusters.c0]\n"),
             "cpus = [0]" => _ = writeln!(out, "cpus = [{listed}]"),
@@ -174,14 +179,18 @@ fn under_locks(text: &str, source: &mut Source) -> String {
             _ => {
                 if line.starts_with("[tasks.t") {
                     copies = source.draw(0, 2) == 0;
+                    starts = leaving && source.draw(0, 1) == 0;
                 }
+                let line = &if starts {
+                    line.replace("submit ee", "start ee").replace(" gpu_done", "")
+                } else {
+                    line.to_owned()
+                };
                 let line = if copies { line.replace(" ee", " ce").replace(".ee", ".ce") } else { line.to_owned() };
                 _ = writeln!(out, "{line}");
             }
         }
-        if line.starts_with("[tasks.gpu]") {
-            copies = false;
-        }
+        (copies, starts) = (copies && !is_driver, starts && !is_driver);
     }
     let _ = write!(
         out,

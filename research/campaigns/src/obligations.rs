@@ -159,6 +159,7 @@ keys! {
         operation: Counted("the engine's time in a hold"),
         operations: Counted("the engine's time in all holds of a job"),
         commands: Counted("how often a hold waits for room on SMs (`uses`)"),
+        awaits: Counted("whose ends are left to others' waits (`interrupts::other_ends`)"),
         block: Counted("how long others wait for room (`spatial`)"),
         within: Counted("holds that are part of a section (`locks::Pool`)"),
         with: Counted("an engine that is held for as long"),

@@ -15,7 +15,7 @@ mod buses;
 mod decided;
 mod latency;
 mod lives;
-mod scripts;
+pub(crate) mod scripts;
 mod servers;
 mod unknown;
 mod verdict;
@@ -347,7 +347,7 @@ impl Study {
             rivals: rivals(system, &system.engines[first].1, &holds),
             completion,
             shared: interrupts::shared(system, engines),
-            others: interrupts::other_completions(system, engines, &holds),
+            others: interrupts::other_ends(system, engines, &holds),
             beside: interrupts::beside(system, engines, order),
             reset,
             windows: windows.collect(),

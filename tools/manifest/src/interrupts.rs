@@ -6,13 +6,15 @@
 //!
 //! Not here: the time of a top half (`fusee_sched_analysis::overheads`).
 
+use fusee_abi::call::rights;
 use fusee_abi::image::{self, class};
+use fusee_abi::script::operation;
 use fusee_accel_contract::timing::MODERATION;
 use fusee_sched::time::Nanoseconds;
 use fusee_sched_analysis::Interrupting;
 use fusee_sched_analysis::blocking::{Beside, Shared};
 
-use crate::admission::{self, Study, Undeclared};
+use crate::admission::{self, Study, Undeclared, scripts};
 use crate::resolve::{DeclaredHold, Resolved};
 
 impl Study {
@@ -140,15 +142,19 @@ fn notice(system: &Resolved, engine: usize) -> Option<Nanoseconds> {
     })
 }
 
-/// The ends of operations of other engines that a driver may serve before one of `engines`, which has these users. Their number is
-/// that of the other engines of the device, and less than can work at the same time if tokens of the device are needed (Elliott
-/// 2015, 4.48 and 4.50: `min(lambda, rho) - 1`).
-pub(crate) fn other_completions(system: &Resolved, engines: &[usize], holds: &[(usize, DeclaredHold)]) -> Nanoseconds {
-    let device_of = |engine: usize| system.engine_places[engine].map(|(device, _)| device);
+/// The ends of commands of others that a driver may serve before one of `engines`, which has these users: one of each other engine of the
+/// driver, and less than can work at the same time if tokens of the device are needed (Elliott 2015, 4.48 and 4.50: `min(lambda, rho) - 1`);
+/// and one of each user that may have [left](leaves) it. A driver passes over all its clients in turn, so none has two.
+pub(crate) fn other_ends(system: &Resolved, engines: &[usize], holds: &[(usize, DeclaredHold)]) -> Nanoseconds {
+    let Some(driver) = engines.iter().find_map(|engine| driver_of(system, *engine)) else { return Nanoseconds::ZERO };
+    let is_driven = |engine: usize| driver_of(system, engine) == Some(driver);
+    let end = |engine: usize| system.engine_ends[engine].0;
+    let users = system.engine_users.iter().enumerate().map(|(index, user)| (index, user.engine as usize));
+    let left = users.filter(|(index, engine)| is_driven(*engine) && leaves(system, *index));
+    let left = left.fold(Nanoseconds::ZERO, |sum, (_, engine)| sum + end(engine));
     let others = |engine: usize| {
-        let others =
-            (0..system.engines.len()).filter(|other| *other != engine && device_of(*other) == device_of(engine));
-        let mut ends: Vec<Nanoseconds> = others.map(|other| system.engine_ends[other].0).collect();
+        let others = (0..system.engines.len()).filter(|other| *other != engine && is_driven(*other));
+        let mut ends: Vec<Nanoseconds> = others.map(end).collect();
         ends.sort_unstable_by_key(|end| std::cmp::Reverse(*end));
         let pool = system.engines[engine].1.pool_plus_one.checked_sub(1).map(|pool| pool as usize);
         let with_token = pool.is_some() && holds.iter().all(|(_, hold)| hold.within == pool);
@@ -158,23 +164,52 @@ pub(crate) fn other_completions(system: &Resolved, engines: &[usize], holds: &[(
             None => usize::MAX,
         };
         // It may be at work for clients without locks, of any engine.
-        let first = notice(system, engine).unwrap_or_default();
+        let first = notice(system, engine).unwrap_or_default() + left;
         ends.into_iter().take(tokens.saturating_sub(1)).fold(first, |sum, end| sum + end)
     };
-    let of_device = engines.iter().copied().filter(|engine| device_of(*engine).is_some());
-    of_device.map(others).max().unwrap_or(Nanoseconds::ZERO)
+    engines.iter().copied().filter(|engine| is_driven(*engine)).map(others).max().unwrap_or(Nanoseconds::ZERO)
 }
 
-/// The users of the engines of the device of `engines` whose ends of commands are further work of its driver: those of other engines, and
-/// their own if the device decides. `order`: the system's tasks as the analysis counts them.
+fn driver_of(system: &Resolved, engine: usize) -> Option<usize> {
+    system.engine_places[engine].map(|(device, _)| system.devices[device].driver)
+}
+
+/// A task that may release an engine before it hears of the end of its commands, with the engine: one of those that have the driver of
+/// `engines`, if other tasks use them, too. It may have two commands under way then, or one from the job before, and ends of which nobody
+/// has heard.
+pub(crate) fn not_awaited(system: &Resolved, engines: &[usize]) -> Option<(usize, usize)> {
+    let driver = engines.iter().find_map(|engine| driver_of(system, *engine))?;
+    let uses = system.engine_users.iter().zip(&system.engine_holds);
+    let mut uses = uses.filter(|(user, _)| driver_of(system, user.engine as usize) == Some(driver));
+    let (first, _) = uses.clone().next()?;
+    if uses.clone().all(|(user, _)| user.task == first.task) {
+        return None;
+    }
+    // A step of a script does not name the engine.
+    let starts = |task: usize| scripts::written(system, task).0.iter().any(|step| step.operation == operation::START);
+    let (user, _) = uses.find(|(user, hold)| hold.is_some_and(|hold| !hold.awaits) || starts(user.task as usize))?;
+    Some((user.task as usize, user.engine as usize))
+}
+
+/// Whether the task of the user with this index may end before it hears of the end of its commands.
+fn leaves(system: &Resolved, user: usize) -> bool {
+    let task = system.engine_users[user].task;
+    let stops = |handle: &image::Handle| {
+        handle.kind == image::kind::TASK && handle.object == task && handle.rights & rights::STOP != 0
+    };
+    system.policies.iter().any(|policy| u32::from(policy.task) == u32::from(task)) || system.handles.iter().any(stops)
+}
+
+/// The users whose ends of commands are further work of the driver of `engines`: those of its other engines, those that may [leave](leaves) ends,
+/// and all if the device decides. `order`: the system's tasks as the analysis counts them.
 pub(crate) fn beside(system: &Resolved, engines: &[usize], order: &[usize]) -> Vec<Beside> {
-    let device_of = |engine: usize| system.engine_places[engine].map(|(device, _)| device);
-    let Some(device) = device_of(engines[0]) else { return Vec::new() };
-    let driver = system.devices[device].driver;
+    let Some(driver) = driver_of(system, engines[0]) else { return Vec::new() };
     let decides = system.arbitrated[engines[0]].is_some();
-    let is_beside = |engine: usize| {
-        let is_driven = device_of(engine).is_some_and(|place| system.devices[place].driver == driver);
-        is_driven && (decides || !engines.contains(&engine)) && system.engine_ends[engine].0 > Nanoseconds::ZERO
+    let is_beside = |index: usize| {
+        let engine = system.engine_users[index].engine as usize;
+        driver_of(system, engine) == Some(driver)
+            && (decides || !engines.contains(&engine) || leaves(system, index))
+            && system.engine_ends[engine].0 > Nanoseconds::ZERO
     };
     let uses = || system.engine_users.iter().zip(&system.engine_holds);
     // With the only token of a pool nobody else with a token of it has commands, but an end from before may be left.
@@ -184,14 +219,15 @@ pub(crate) fn beside(system: &Resolved, engines: &[usize], order: &[usize]) -> V
             .all(|(_, hold)| hold.is_some_and(|hold| hold.within == Some(pool)))
     };
     let only = (0..system.pools.len()).find(|pool| system.pools[*pool].1.replicas == 1 && own(*pool));
-    let beside = uses().filter(|(user, _)| is_beside(user.engine as usize)).filter_map(|(user, hold)| {
+    let beside = uses().enumerate().filter(|(index, _)| is_beside(*index)).filter_map(|(index, (user, hold))| {
         let (task, engine) = (user.task as usize, user.engine as usize);
         let own = system.tasks[task].reservation.map(|own| &system.reservations[own]);
         // Each further life may have a job's commands again.
         let lives = system.policies.iter().any(|policy| usize::from(policy.task) == task);
         let own = own.filter(|own| own.class == class::REAL_TIME && own.period > 0 && !lives);
         // Of an engine that is only held together with another one nobody says how many commands it has.
-        let commands = |hold: &DeclaredHold| if only.is_some() && hold.within == only { 0 } else { hold.commands };
+        let is_without = |hold: &DeclaredHold| only.is_some() && hold.within == only && !leaves(system, index);
+        let commands = |hold: &DeclaredHold| if is_without(hold) { 0 } else { hold.commands };
         let jobs = own
             .zip(hold.filter(|hold| hold.commands > 0))
             .map(|(own, hold)| (Nanoseconds(own.period), commands(&hold)));

@@ -19,13 +19,14 @@ fn bounds_of_clusters_that_share_a_device_hold() {
     assert!(report.bounded > 1_500 && report.proved * 100 >= report.systems * 25, "{report}");
 }
 
-/// The declarations mean the same under locks: the driver's work for ends is counted by `completion`, and never by the `cpu` of a hold.
+/// The declarations mean the same under locks: the driver's work for ends is counted by `completion`, and never by the `cpu` of a hold. Where tasks do not
+/// wait for ends, no task has a bound.
 #[test]
 fn bounds_of_the_same_tasks_under_locks_hold() {
     let report = under_lock(Draws::new(1, 6_000), |_| {});
     println!("{report}");
     assert!(report.violations.is_empty() && report.failures.is_empty(), "{report}");
-    assert!(report.bounded > 1_500 && report.proved * 100 >= report.systems * 10, "{report}");
+    assert!(report.bounded > 1_300 && report.proved * 100 >= report.systems * 10, "{report}");
 }
 
 /// As if the driver took no time; as if a job that waits paid for no ends on the other engine.

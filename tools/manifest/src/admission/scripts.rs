@@ -135,7 +135,7 @@ fn words(system: &Resolved, lock: Lock) -> String {
 }
 
 /// The steps of `task` in the manifest, and their key.
-pub(super) fn written(system: &Resolved, task: usize) -> (&[Step], &'static str) {
+pub(crate) fn written(system: &Resolved, task: usize) -> (&[Step], &'static str) {
     let task = &system.tasks[task];
     if task.script.is_empty() { (&task.model, "model") } else { (&task.script, "script") }
 }

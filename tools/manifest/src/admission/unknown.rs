@@ -8,6 +8,7 @@ use fusee_abi::image::{self, kind, measure, order, release};
 use fusee_sched_analysis::blocking::{Measure, Protocol, Rules};
 
 use super::{decided, is_silent, names_of, users_of, words_of};
+use crate::interrupts;
 use crate::resolve::{DeclaredHold, Resolved};
 
 /// The users of these engines, with their declarations.
@@ -38,6 +39,10 @@ pub(super) fn engines(system: &Resolved, engines: &[usize]) -> Option<String> {
     let lock = words_of(&names_of(system, engines));
     if let Some((user, _)) = users(system, engines).find(|(_, hold)| hold.is_none()) {
         return Some(is_silent(system, user.task as usize, &lock));
+    }
+    if let Some((task, engine)) = interrupts::not_awaited(system, engines) {
+        let (task, engine) = (&system.tasks[task].name, &system.engines[engine].0);
+        return Some(format!("`{task}` may release engine `{engine}` before it hears of the end of its commands"));
     }
     let is_arbitrated = system.arbitrated[engines[0]].is_some();
     let tasks: Vec<usize> = users(system, engines).map(|(user, _)| user.task as usize).collect();

@@ -33,6 +33,8 @@ pub struct DeclaredHold {
     pub operations: Nanoseconds,
     /// The number of commands in all of them together.
     pub commands: u64,
+    /// Whether the task hears of their ends before it releases the engine.
+    pub awaits: bool,
     /// The pool whose token the task has in each of these holds.
     pub within: Option<usize>,
     /// The pools whose tokens the task has in some of these holds, a bit each.
@@ -49,6 +51,7 @@ impl DeclaredHold {
             hold: Hold { cpu, operation, commands: self.hold.commands.max(other.hold.commands) },
             operations: Nanoseconds(self.operations.0.saturating_add(other.operations.0)),
             commands: self.commands.saturating_add(other.commands),
+            awaits: self.awaits && other.awaits,
             within: self.within.filter(|within| other.within == Some(*within)),
             tokens: self.tokens | other.tokens,
         }
@@ -185,7 +188,9 @@ impl Resolver<'_> {
         let operations = operations + Nanoseconds(later.0.saturating_mul(times.into()));
         if let Some(user) = self.user_of(task, engine) {
             let commands = u64::from(times).saturating_mul(commands.into());
-            self.out.engine_holds[user] = Some(DeclaredHold { times, hold, operations, commands, within, tokens });
+            let awaits = used.awaits.as_ref().is_none_or(|awaits| *awaits.get_ref());
+            self.out.engine_holds[user] =
+                Some(DeclaredHold { times, hold, operations, commands, awaits, within, tokens });
         }
         Ok(())
     }
@@ -249,6 +254,7 @@ impl Resolver<'_> {
             first,
             ("operation", used.operation.as_ref().map(Spanned::span)),
             ("operations", used.operations.as_ref().map(Spanned::span)),
+            ("awaits", used.awaits.as_ref().map(Spanned::span)),
             ("within", used.within.as_ref().map(Spanned::span)),
             ("with", used.with.as_ref().map(Spanned::span)),
         ];
@@ -278,7 +284,7 @@ impl Resolver<'_> {
         }
         let (Some(one), Some(other)) = (self.user_of(task, engine), self.user_of(task, other)) else { return Ok(()) };
         let Some(held) = self.out.engine_holds[one] else { return Ok(()) };
-        let none = DeclaredHold { times: 0, operations: Nanoseconds::ZERO, commands: 0, ..held };
+        let none = DeclaredHold { times: 0, operations: Nanoseconds::ZERO, commands: 0, awaits: true, ..held };
         let own = self.out.engine_holds[other].unwrap_or(none);
         let DeclaredHold { times, operations, commands, .. } = own;
         self.out.engine_holds[other] = Some(DeclaredHold { times, operations, commands, ..own.or(held) });

@@ -133,6 +133,8 @@ pub struct Use {
     pub operations: Option<Spanned<Time>>,
     /// Commands of one hold, at most.
     pub commands: Option<Spanned<u32>>,
+    /// Whether the task hears of their ends before it releases the engine.
+    pub awaits: Option<Spanned<bool>>,
     /// The longest time of one block of them on an SM.
     pub block: Option<Spanned<Time>>,
     /// The handle of the pool whose token the task has with it.

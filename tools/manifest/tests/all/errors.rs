@@ -210,7 +210,7 @@ fn what_a_task_says_of_its_use_of_engines_makes_sense() {
     refused("uses.ee = { times = 2 }", "m.toml:12: longest use of `first` is zero");
     refused(
         "uses.ee = { long = \"1ms\" }",
-        "m.toml:12: unknown key `long`; there are `times`, `cpu`, `operation`, `operations`, `commands`, `block`, `within` and `with`",
+        "m.toml:12: unknown key `long`; there are `times`, `cpu`, `operation`, `operations`, `commands`, `awaits`, `block`, `within` and `with`",
     );
     let idle =
         "\n[tasks.idle]\nscript = [\"yield\"]\nhandles = { ee = \"engine ee: acquire\" }\nuses.ee = { times = 2 }";

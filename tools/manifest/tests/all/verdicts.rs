@@ -312,6 +312,22 @@ fn an_operation_that_goes_on_after_its_release_is_paid_until_the_driver_notices_
     assert_eq!(missing(&system("admission = \"warn\"", &program), "a"), [(Origin::Others, why.to_owned())]);
 }
 
+/// A task whose commands may go on after its release has two under way, or leaves ends to whoever waits for the driver next.
+#[test]
+fn operations_that_go_on_after_their_release_leave_other_tasks_without_bounds() {
+    let alone = WORKS.replace(r#"handles = { event = "notification gpu: wait" }"#, "");
+    let alone = alone.replace("uses.ee =", "wcet = \"1ms\"\nuses.ee =");
+    let third = "[tasks.third]\nscript = [\"acquire ee\", \"submit ee 50us gpu_done\", \"release ee\"]\nperiod = \"50ms\"\n\
+                 budget = \"2ms\"\nwcet = \"1ms\"\ntrusted = true\nuses.ee = { cpu = \"10us\", operation = \"50us\" }\n\
+                 handles = { ee = \"engine ee: acquire\" }\n";
+    let two = format!("{alone}{third}");
+    let why = "waiting for engine `ee` is not bounded: `third` may release engine `ee` before it hears of the end of its commands";
+    let starts = two.replace("submit ee 50us gpu_done", "start ee 50us");
+    breaks(&starts, ("start ee 50us", "submit ee 50us gpu_done"), "a", (Origin::Counted, why));
+    let says = two.replace(r#"cpu = "10us", "#, r#"cpu = "10us", awaits = false, "#);
+    breaks(&says, ("awaits = false, ", ""), "a", (Origin::Counted, why));
+}
+
 #[test]
 fn clients_without_a_lock_may_draw_a_driver_into_their_cluster() {
     let shares =

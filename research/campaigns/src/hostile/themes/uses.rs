@@ -25,6 +25,9 @@ pub(super) fn add(tree: &mut Table, source: &mut Source) {
         let uses = one.get_mut("uses").and_then(Value::as_table_mut).into_iter();
         for (engine, used) in uses.flat_map(|uses| uses.iter_mut()) {
             let Some(used) = used.as_table_mut() else { continue };
+            if one_in(source, 16) {
+                insert(used, "awaits", source.draw(0, 3) > 0);
+            }
             let times = used.get("times").and_then(Value::as_integer).unwrap_or(1).unsigned_abs();
             if let Some(operation) = time(used, "operation").filter(|_| one_in(source, 2)) {
                 insert(used, "operations", nanoseconds(times * operation));

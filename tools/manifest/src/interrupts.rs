@@ -142,7 +142,7 @@ fn notice(system: &Resolved, engine: usize) -> Option<Nanoseconds> {
     })
 }
 
-/// The ends of commands of others that a driver may serve before one of `engines`, which has these users: one of each other engine of the
+/// The ends of commands of others that a driver may serve before one of `engines` with these users: one of each other engine of the
 /// driver, and less than can work at the same time if tokens of the device are needed (Elliott 2015, 4.48 and 4.50: `min(lambda, rho) - 1`);
 /// and one of each user that may have [left](leaves) it. A driver passes over all its clients in turn, so none has two.
 pub(crate) fn other_ends(system: &Resolved, engines: &[usize], holds: &[(usize, DeclaredHold)]) -> Nanoseconds {
@@ -175,8 +175,8 @@ fn driver_of(system: &Resolved, engine: usize) -> Option<usize> {
 }
 
 /// A task that may release an engine before it hears of the end of its commands, with the engine: one of those that have the driver of
-/// `engines`, if other tasks use them, too. It may have two commands under way then, or one from the job before, and ends of which nobody
-/// has heard.
+/// `engines`, if other tasks use them, too. It may have two commands under way then, or one from the job before, and ends that nobody has
+/// heard of.
 pub(crate) fn not_awaited(system: &Resolved, engines: &[usize]) -> Option<(usize, usize)> {
     let driver = engines.iter().find_map(|engine| driver_of(system, *engine))?;
     let uses = system.engine_users.iter().zip(&system.engine_holds);

@@ -197,7 +197,7 @@ fn leaves(system: &Resolved, user: usize) -> bool {
     let stops = |handle: &image::Handle| {
         handle.kind == image::kind::TASK && handle.object == task && handle.rights & rights::STOP != 0
     };
-    system.policies.iter().any(|policy| u32::from(policy.task) == u32::from(task)) || system.handles.iter().any(stops)
+    system.policies.iter().any(|policy| u32::from(policy.task) == task) || system.handles.iter().any(stops)
 }
 
 /// The users whose ends of commands are further work of the driver of `engines`: those of its other engines, those that may [leave](leaves) ends,

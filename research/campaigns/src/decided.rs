@@ -212,7 +212,7 @@ pub fn beside(seed: u64, number: u64) -> Result<Manifest, String> {
 ///
 /// # Errors
 /// It is not a system; the words name the mistakes.
-pub(crate) fn text_beside(seed: u64, number: u64) -> Result<String, String> {
+fn text_beside(seed: u64, number: u64) -> Result<String, String> {
     let mut source = Source::new(seed, number);
     let cpus = source.draw(2, 3);
     let mut text = drawn(seed, number)?.text.replace("trusted = true", "hard = true");

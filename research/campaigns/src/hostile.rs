@@ -421,7 +421,7 @@ impl HostileReport {
             themes::add(&mut tree, source);
             // Searches for planted faults have no such systems: they would come later to those that show these faults.
             if kernel.planted.is_none() && kernel.granted.is_none() {
-                themes::add_ends(&mut tree, (seed, number, attempt), spare)?;
+                themes::add_ends(&mut tree, (seed, number, attempt), spare);
             }
             if kernel.granted == Some(Granted::SupervisorsHaveTime) {
                 themes::lives::add(&mut tree, source);

@@ -5,8 +5,7 @@
 use fusee_simulator::workload::Source;
 use toml::{Table, Value};
 
-use super::tree::{self, names, task};
-use crate::decided;
+use super::tree::{names, task};
 
 mod buses;
 mod clients;
@@ -53,21 +52,11 @@ pub(super) fn add(tree: &mut Table, source: &mut Source) {
 
 /// In one of so many systems the ends of commands take time.
 const ENDS: u64 = 3;
-/// One in so many systems has clusters that share a device.
-const DECIDED: u64 = 32;
-
-/// Lets the ends of commands take time of drivers in some systems, and puts others in the place of some: clusters that share a device that decides, with such ends.
-///
-/// # Errors
-/// There is no such system; the words name the mistakes.
-pub(super) fn add_ends(tree: &mut Table, (seed, number, attempt): (u64, u64, u64), spare: u64) -> Result<(), String> {
-    if attempt == 0 && number % DECIDED == DECIDED - 1 {
-        let text = decided::text_beside(seed, number)?;
-        *tree = tree::parse(&text.replace("admission = \"warn\"\n", ""));
-    } else if number % ENDS == 1 {
+/// Lets the ends of commands take time of drivers in some systems.
+pub(super) fn add_ends(tree: &mut Table, (seed, number, attempt): (u64, u64, u64), spare: u64) {
+    if number % ENDS == 1 {
         ends::add(tree, &mut Source::new(seed ^ 1 << 60 ^ attempt << 48, number), spare);
     }
-    Ok(())
 }
 
 fn insert(table: &mut Table, key: &str, value: impl Into<Value>) {

@@ -227,7 +227,7 @@ fn leave_time_for_ends(tree: &mut Table, name: &str) {
     let steps = one.get("script").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
     let commands = steps.filter(|step| step.starts_with("submit ") || step.starts_with("start ")).count() as u64;
     let Some(most) = time(one, "wcet").or(time(one, "budget")).filter(|_| commands > 0) else { return };
-    let (left, sum) = (most.saturating_sub(commands * longest), burns(one));
+    let (left, sum) = (most.saturating_sub(commands.saturating_mul(longest)), burns(one));
     if left == 0 {
         isolate(tree, name);
     } else if sum > left {

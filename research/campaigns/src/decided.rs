@@ -13,8 +13,8 @@ use std::path::Path;
 use fusee_manifest::Manifest;
 use fusee_manifest::admission::Study;
 use fusee_sched_analysis::Overheads;
-use fusee_sched_analysis::blocking::Locks;
-use fusee_sched_analysis::report::Bound;
+use fusee_sched_analysis::blocking::{Blocked, Locks};
+use fusee_sched_analysis::report::{Bound, Report};
 use fusee_simulator::workload::Source;
 use fusee_simulator::{Checks, First, Options, system};
 use fusee_views::metrics::Metrics;
@@ -65,14 +65,21 @@ pub fn bounds(manifest: &Manifest) -> Vec<Option<u64>> {
 /// A change of the locks that the analysis knows: a planted fault, or none.
 pub type Change = fn(&mut Locks);
 
+/// The analysis with a change of each cluster that has one.
+fn analyses(manifest: &Manifest, change: Change) -> impl Iterator<Item = (Study, Report, Vec<Blocked>)> {
+    let system = &manifest.system;
+    (0..system.clusters.len()).filter_map(move |index| {
+        let mut study = Study::new(system, index).ok()?;
+        change(&mut study.locks);
+        let (report, blocked) = study.analyse(&Overheads::default()).ok()?;
+        Some((study, report, blocked))
+    })
+}
+
 /// The bounds of the analysis with a change.
 fn bounds_of(manifest: &Manifest, change: Change) -> Vec<Option<u64>> {
-    let system = &manifest.system;
-    let mut found = vec![None; system.tasks.len()];
-    for index in 0..system.clusters.len() {
-        let Ok(mut study) = Study::new(system, index) else { continue };
-        change(&mut study.locks);
-        let Ok((report, blocked)) = study.analyse(&Overheads::default()) else { continue };
+    let mut found = vec![None; manifest.system.tasks.len()];
+    for (study, report, blocked) in analyses(manifest, change) {
         let whole = |bound: &Bound| u64::try_from(bound.response.ceil().to_integer()).ok();
         for (at, member) in study.members.iter().enumerate() {
             found[*member] = study.bound(at, &report, &blocked).and_then(whole);
@@ -141,10 +148,7 @@ fn with_loans(text: &dyn Fn(&HashMap<String, u64>) -> String, change: Change) ->
     let first = text(&HashMap::new());
     let Ok(manifest) = parse(&first) else { return parse(&first) };
     let mut lends = HashMap::new();
-    for index in 0..manifest.system.clusters.len() {
-        let Ok(mut study) = Study::new(&manifest.system, index) else { continue };
-        change(&mut study.locks);
-        let Ok((_, blocked)) = study.analyse(&Overheads::default()) else { continue };
+    for (study, _, blocked) in analyses(&manifest, change) {
         for (member, blocked) in study.members.iter().zip(blocked) {
             lends.insert(manifest.system.tasks[*member].name.clone(), blocked.lends.0);
         }
@@ -181,12 +185,13 @@ fn under_locks(text: &str, source: &mut Source) -> String {
                     copies = source.draw(0, 2) == 0;
                     starts = leaving && source.draw(0, 1) == 0;
                 }
-                let line = &if starts {
-                    line.replace("submit ee", "start ee").replace(" gpu_done", "")
-                } else {
-                    line.to_owned()
-                };
-                let line = if copies { line.replace(" ee", " ce").replace(".ee", ".ce") } else { line.to_owned() };
+                let mut line = line.to_owned();
+                if starts {
+                    line = line.replace("submit ee", "start ee").replace(" gpu_done", "");
+                }
+                if copies {
+                    line = line.replace(" ee", " ce").replace(".ee", ".ce");
+                }
                 _ = writeln!(out, "{line}");
             }
         }

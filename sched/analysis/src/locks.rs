@@ -69,10 +69,11 @@ pub struct Engine {
     pub rivals: Option<u32>,
     /// The time of the end of a command: interrupt and bottom half. The driver works that long on the budget of a job that waits for it.
     pub completion: Nanoseconds,
-    /// The time of the ends of other operations that its driver may serve first: of as many other engines of its device as can work
-    /// at the same time.
+    /// The time of the ends of other commands that its driver may serve first: of as many other engines of the driver as can work
+    /// at the same time, and of users that may have left theirs.
     pub others: Nanoseconds,
-    /// Users of other engines of its driver; and its own, if its device decides: the driver works for the ends of their commands, too.
+    /// Users of other engines of its driver, and its own that may leave ends, or all if its device decides: the driver works for the ends
+    /// of their commands, too.
     pub beside: Vec<Beside>,
     /// The additional time of a hold if the engine hangs and is reset; zero: that is not expected.
     pub reset: Nanoseconds,

@@ -1,15 +1,15 @@
 //! The proposals of `cargo xtask advise` for systems of this repository are run: nothing is late.
 
-use std::cell::RefCell;
 use std::path::Path;
 
 use anyhow::{Context, Result};
 use fusee_advise::search::search;
-use fusee_host::evidence::Evidence;
 use fusee_host::judge::Watch;
 use fusee_host::system::{self, RunOptions, Workspace};
 use fusee_host::turns::Turns;
 use fusee_manifest::{Manifest, Profile, Variant};
+
+use crate::demo::{Judge, judged};
 
 /// The name of the check of the demo and of the stabilised video.
 pub const CHECK: &str = "what `advise` proposes for the demo and for stabilised video runs, and misses nothing";
@@ -25,9 +25,6 @@ const RECORDS: usize = 5_000;
 
 /// Nanoseconds that the car drives.
 const DRIVEN: u64 = 4_000_000_000;
-
-/// The judge of a system's results, which prints lines by its second argument.
-type Judge = fn(&Evidence<'_>, &dyn Fn(&str)) -> Result<bool>;
 
 /// Runs the best other arrangements of the demo and of the stabilised video to their ends. Returns the faults.
 pub fn check(workspace: &Workspace) -> Result<Vec<String>> {
@@ -59,15 +56,10 @@ fn proposal(workspace: &Workspace, name: &str, judge: Option<Judge>) -> Result<V
     let until = judge.is_none().then_some(DRIVEN);
     let quantum = Turns::of(system, None).quantum;
     let run = system::run(workspace, &image, &RunOptions { until, quantum, ..RunOptions::quiet(600) })?;
-    let said = RefCell::new(Vec::new());
-    let mut problems = Vec::new();
-    if let Some(judge) = judge {
-        let evidence = Evidence::of(&workspace.project, &image, &run)?;
-        let is_right = judge(&evidence, &|line| said.borrow_mut().push(line.to_owned()))?;
-        if !is_right || run.outcome.code != Some(0) {
-            problems.push(format!("ended with {:?}: {}", run.outcome.code, said.borrow().join("; ")));
-        }
-    }
+    let mut problems = match judge {
+        Some(judge) => judged(workspace, &image, &run, judge)?,
+        None => Vec::new(),
+    };
     let trace = run.trace?;
     let verdict = Watch::of(&trace, system).verdict(image.manifest.expectations.as_ref());
     problems.extend(verdict.misses);

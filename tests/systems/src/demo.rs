@@ -16,7 +16,7 @@ use demo_judge::{SHARED_MANIFEST, SHOWN_MANIFEST, SPATIAL_MANIFEST, judge};
 pub fn check(workspace: &Workspace, manifest: Manifest) -> Result<Vec<String>> {
     let image = workspace.image_of_manifest(manifest, Profile::Det, false)?;
     let options = RunOptions { quantum: Turns::of(&image.manifest.system, None).quantum, ..RunOptions::quiet(600) };
-    problems(workspace, &image, &system::run(workspace, &image, &options)?)
+    judged(workspace, &image, &system::run(workspace, &image, &options)?, judge)
 }
 
 /// The name of the check of the demo's frames on a screen.
@@ -31,7 +31,7 @@ pub fn check_screen(workspace: &Workspace) -> Result<Vec<String>> {
         stimuli: screen::stimuli(system, None, screen::STANDS)?,
         ..RunOptions::quiet(120)
     };
-    problems(workspace, &image, &system::run(workspace, &image, &options)?)
+    judged(workspace, &image, &system::run(workspace, &image, &options)?, judge)
 }
 
 /// The name of the check of the demo with hogs without locks.
@@ -50,8 +50,11 @@ pub fn check_on_sms(workspace: &Workspace) -> Result<Vec<String>> {
     check(workspace, workspace.manifest(Path::new(SPATIAL_MANIFEST))?)
 }
 
-/// The faults of a run of the demo.
-fn problems(workspace: &Workspace, image: &Image, run: &Run) -> Result<Vec<String>> {
+/// The judge of a system's results, which prints lines by its second argument.
+pub type Judge = fn(&Evidence<'_>, &dyn Fn(&str)) -> Result<bool>;
+
+/// The faults of a run that ends itself, by its judge.
+pub fn judged(workspace: &Workspace, image: &Image, run: &Run, judge: Judge) -> Result<Vec<String>> {
     let said = RefCell::new(Vec::new());
     let is_right =
         judge(&Evidence::of(&workspace.project, image, run)?, &|line| said.borrow_mut().push(line.to_owned()))?;

@@ -1,15 +1,15 @@
 //! The stabilised video, managed and not.
 
-use std::cell::RefCell;
 use std::path::Path;
 
 use anyhow::{Result, bail};
-use fusee_host::evidence::Evidence;
 use fusee_host::judge::Watch;
 use fusee_host::system::{self, RunOptions, Workspace};
 use fusee_manifest::Profile;
 
 use video_judge::{is_in_time, judge};
+
+use crate::demo::judged;
 
 /// The name of the check.
 pub const CHECK: &str =
@@ -21,14 +21,7 @@ pub fn check(workspace: &Workspace) -> Result<Vec<String>> {
     let image = workspace.image(Path::new(MANIFEST), Profile::Det, false)?;
     let once = || system::run(workspace, &image, &RunOptions::quiet(600));
     let (run, again) = (once()?, once()?);
-    let said = RefCell::new(Vec::new());
-    let is_right =
-        judge(&Evidence::of(&workspace.project, &image, &run)?, &|line| said.borrow_mut().push(line.to_owned()))?;
-    let mut problems = Vec::new();
-    if !is_right || run.outcome.code != Some(0) {
-        problems.push(format!("ended with {:?}, console:\n{}", run.outcome.code, run.outcome.console));
-        problems.append(&mut said.borrow_mut());
-    }
+    let mut problems = judged(workspace, &image, &run, judge)?;
     if run.trace.ok().map(|trace| trace.records) != again.trace.ok().map(|trace| trace.records) {
         problems.push("a second run is another one".into());
     }

@@ -8,7 +8,6 @@
 
 use fusee_abi::call::rights;
 use fusee_abi::image::{self, class};
-use fusee_abi::script::operation;
 use fusee_accel_contract::timing::MODERATION;
 use fusee_sched::time::Nanoseconds;
 use fusee_sched_analysis::Interrupting;
@@ -146,8 +145,8 @@ fn notice(system: &Resolved, engine: usize) -> Option<Nanoseconds> {
 /// driver, and less than can work at the same time if tokens of the device are needed (Elliott 2015, 4.48 and 4.50: `min(lambda, rho) - 1`);
 /// and one of each user that may have [left](leaves) it. A driver passes over all its clients in turn, so none has two.
 pub(crate) fn other_ends(system: &Resolved, engines: &[usize], holds: &[(usize, DeclaredHold)]) -> Nanoseconds {
-    let Some(driver) = engines.iter().find_map(|engine| driver_of(system, *engine)) else { return Nanoseconds::ZERO };
-    let is_driven = |engine: usize| driver_of(system, engine) == Some(driver);
+    let Some(driver) = engines.iter().find_map(|engine| system.driver_of(*engine)) else { return Nanoseconds::ZERO };
+    let is_driven = |engine: usize| system.driver_of(engine) == Some(driver);
     let end = |engine: usize| system.engine_ends[engine].0;
     let users = system.engine_users.iter().enumerate().map(|(index, user)| (index, user.engine as usize));
     let left = users.filter(|(index, engine)| is_driven(*engine) && leaves(system, *index));
@@ -170,24 +169,19 @@ pub(crate) fn other_ends(system: &Resolved, engines: &[usize], holds: &[(usize, 
     engines.iter().copied().filter(|engine| is_driven(*engine)).map(others).max().unwrap_or(Nanoseconds::ZERO)
 }
 
-fn driver_of(system: &Resolved, engine: usize) -> Option<usize> {
-    system.engine_places[engine].map(|(device, _)| system.devices[device].driver)
-}
-
 /// A task that may release an engine before it hears of the end of its commands, with the engine: one of those that have the driver of
 /// `engines`, if other tasks use them, too. It may have two commands under way then, or one from the job before, and ends that nobody has
 /// heard of.
 pub(crate) fn not_awaited(system: &Resolved, engines: &[usize]) -> Option<(usize, usize)> {
-    let driver = engines.iter().find_map(|engine| driver_of(system, *engine))?;
+    let driver = engines.iter().find_map(|engine| system.driver_of(*engine))?;
     let uses = system.engine_users.iter().zip(&system.engine_holds);
-    let mut uses = uses.filter(|(user, _)| driver_of(system, user.engine as usize) == Some(driver));
+    let mut uses = uses.filter(|(user, _)| system.driver_of(user.engine as usize) == Some(driver));
     let (first, _) = uses.clone().next()?;
     if uses.clone().all(|(user, _)| user.task == first.task) {
         return None;
     }
-    // A step of a script does not name the engine.
-    let starts = |task: usize| scripts::written(system, task).0.iter().any(|step| step.operation == operation::START);
-    let (user, _) = uses.find(|(user, hold)| hold.is_some_and(|hold| !hold.awaits) || starts(user.task as usize))?;
+    let (user, _) =
+        uses.find(|(user, hold)| hold.is_some_and(|hold| !hold.awaits) || scripts::starts(system, user.task as usize))?;
     Some((user.task as usize, user.engine as usize))
 }
 
@@ -197,17 +191,17 @@ fn leaves(system: &Resolved, user: usize) -> bool {
     let stops = |handle: &image::Handle| {
         handle.kind == image::kind::TASK && handle.object == task && handle.rights & rights::STOP != 0
     };
-    system.policies.iter().any(|policy| u32::from(policy.task) == task) || system.handles.iter().any(stops)
+    system.has_lives(task as usize) || system.handles.iter().any(stops)
 }
 
 /// The users whose ends of commands are further work of the driver of `engines`: those of its other engines, those that may [leave](leaves) ends,
 /// and all if the device decides. `order`: the system's tasks as the analysis counts them.
 pub(crate) fn beside(system: &Resolved, engines: &[usize], order: &[usize]) -> Vec<Beside> {
-    let Some(driver) = driver_of(system, engines[0]) else { return Vec::new() };
+    let Some(driver) = system.driver_of(engines[0]) else { return Vec::new() };
     let decides = system.arbitrated[engines[0]].is_some();
     let is_beside = |index: usize| {
         let engine = system.engine_users[index].engine as usize;
-        driver_of(system, engine) == Some(driver)
+        system.driver_of(engine) == Some(driver)
             && (decides || !engines.contains(&engine) || leaves(system, index))
             && system.engine_ends[engine].0 > Nanoseconds::ZERO
     };
@@ -223,9 +217,8 @@ pub(crate) fn beside(system: &Resolved, engines: &[usize], order: &[usize]) -> V
         let (task, engine) = (user.task as usize, user.engine as usize);
         let own = system.tasks[task].reservation.map(|own| &system.reservations[own]);
         // Each further life may have a job's commands again.
-        let lives = system.policies.iter().any(|policy| usize::from(policy.task) == task);
-        let own = own.filter(|own| own.class == class::REAL_TIME && own.period > 0 && !lives);
-        // Of an engine that is only held together with another one nobody says how many commands it has.
+        let own = own.filter(|own| own.class == class::REAL_TIME && own.period > 0 && !system.has_lives(task));
+        // Nobody says how many commands an engine has that is only held together with another one.
         let is_without = |hold: &DeclaredHold| only.is_some() && hold.within == only && !leaves(system, index);
         let commands = |hold: &DeclaredHold| if is_without(hold) { 0 } else { hold.commands };
         let jobs = own

@@ -52,6 +52,7 @@ pub(super) fn add(tree: &mut Table, source: &mut Source) {
 
 /// In one of so many systems the ends of commands take time.
 const ENDS: u64 = 3;
+
 /// Lets the ends of commands take time of drivers in some systems.
 pub(super) fn add_ends(tree: &mut Table, (seed, number, attempt): (u64, u64, u64), spare: u64) {
     if number % ENDS == 1 {

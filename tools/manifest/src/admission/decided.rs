@@ -322,8 +322,7 @@ fn driver(
     let driver = system.devices[device].driver;
     let name = |task: usize| &system.tasks[task].name;
     let has_others = system.devices.iter().filter(|other| other.driver == driver).count() > 1;
-    let lives = system.policies.iter().any(|policy| usize::from(policy.task) == driver);
-    if has_others || lives {
+    if has_others || system.has_lives(driver) {
         return Err(format!("driver `{}` has other devices or further lives", name(driver)));
     }
     let heard = |one: &image::Handle| one.kind == kind::NOTIFICATION && one.rights & rights::WAIT != 0;

@@ -135,9 +135,14 @@ fn words(system: &Resolved, lock: Lock) -> String {
 }
 
 /// The steps of `task` in the manifest, and their key.
-pub(crate) fn written(system: &Resolved, task: usize) -> (&[Step], &'static str) {
+pub(super) fn written(system: &Resolved, task: usize) -> (&[Step], &'static str) {
     let task = &system.tasks[task];
     if task.script.is_empty() { (&task.model, "model") } else { (&task.script, "script") }
+}
+
+/// Whether `task` starts a command and does not wait for its end. The step does not name the engine.
+pub(crate) fn starts(system: &Resolved, task: usize) -> bool {
+    written(system, task).0.iter().any(|step| step.operation == operation::START)
 }
 
 /// The kind and the number of the object that a handle of `task` names.

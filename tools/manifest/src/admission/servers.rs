@@ -411,8 +411,7 @@ impl<'a> Waiting<'a> {
     /// have further lives, which begin in the middle of a job.
     pub(super) fn is_special(&self, task: usize) -> bool {
         let is_node = self.system.graphs.iter().any(|graph| graph.nodes.iter().any(|(node, _)| *node == task));
-        let is_watched = self.system.policies.iter().any(|policy| usize::from(policy.task) == task);
-        is_node || self.system.supervisor == Some(task) || is_watched
+        is_node || self.system.supervisor == Some(task) || self.system.has_lives(task)
     }
 
     /// Whether `task` waits for no other thread, and no thread for it.

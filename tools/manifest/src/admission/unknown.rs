@@ -127,9 +127,8 @@ pub(super) fn engines_within(system: &Resolved, pool: usize) -> Option<String> {
 /// have none. These may keep the others waiting for as long as they are not among the highest of their cluster, as a driver runs on a lent
 /// reservation in its own cluster.
 fn overstretched(system: &Resolved, engine: usize) -> Option<&str> {
-    let driver_of = |engine: usize| system.engine_places[engine].map(|(device, _)| system.devices[device].driver);
-    let driver = driver_of(engine)?;
-    let of_driver = |user: &&image::EngineUser| driver_of(user.engine as usize) == Some(driver);
+    let driver = system.driver_of(engine)?;
+    let of_driver = |user: &&image::EngineUser| system.driver_of(user.engine as usize) == Some(driver);
     let clients = system.engine_users.iter().chain(&system.shared_users).filter(of_driver);
     let cluster = |user: &image::EngineUser| system.tasks[user.task as usize].cluster;
     let asks_for_token = |user: &image::EngineUser| {

@@ -284,6 +284,18 @@ impl Resolved {
         task.reservation.is_some_and(|reservation| self.reservations[reservation].release != release::NONE)
     }
 
+    /// Whether a supervisor gives `task` further lives.
+    #[must_use]
+    pub fn has_lives(&self, task: usize) -> bool {
+        self.policies.iter().any(|policy| usize::from(policy.task) == task)
+    }
+
+    /// The driver of the device of `engine`, if it has one.
+    #[must_use]
+    pub fn driver_of(&self, engine: usize) -> Option<usize> {
+        self.engine_places[engine].map(|(device, _)| self.devices[device].driver)
+    }
+
     /// The handle of `task` that has this value in its environment.
     #[must_use]
     pub fn handle(&self, task: usize, value: u64) -> Option<&image::Handle> {

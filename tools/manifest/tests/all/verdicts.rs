@@ -312,7 +312,7 @@ fn an_operation_that_goes_on_after_its_release_is_paid_until_the_driver_notices_
     assert_eq!(missing(&system("admission = \"warn\"", &program), "a"), [(Origin::Others, why.to_owned())]);
 }
 
-/// A task whose commands may go on after its release has two under way, or leaves ends to whoever waits for the driver next.
+/// A task whose commands may go on after its release has two under way, or leaves ends to the next task that waits for the driver.
 #[test]
 fn operations_that_go_on_after_their_release_leave_other_tasks_without_bounds() {
     let alone = WORKS.replace(r#"handles = { event = "notification gpu: wait" }"#, "");

@@ -4,11 +4,12 @@ use std::iter;
 
 use fusee_abi::call::rights;
 use fusee_abi::image::{self, kind, release};
-use fusee_abi::script::{Step, operation};
+use fusee_abi::script::operation;
 use fusee_sched::key::PolicyName;
 
 use super::Waiting;
 use super::analysed;
+use crate::admission::scripts;
 use crate::resolve::Graph;
 
 impl Waiting<'_> {
@@ -72,8 +73,7 @@ impl Waiting<'_> {
     /// A task that runs on the budget of a driver, for which `task` or a server for it waits: the driver waits for its interrupt, and that is bound.
     fn drained(&self, task: usize) -> Option<String> {
         let system = self.system;
-        let devices = self.engines_for(task).filter_map(|user| system.engine_places[user.engine as usize]);
-        let mut drivers = devices.map(|(device, _)| system.devices[device].driver);
+        let mut drivers = self.engines_for(task).filter_map(|user| system.driver_of(user.engine as usize));
         drivers.find_map(|driver| {
             let interrupts = self.handles(driver, kind::INTERRUPT, rights::ACKNOWLEDGE);
             let mut notified = interrupts.map(|one| system.interrupts[one.object as usize].1.notification as usize);
@@ -94,8 +94,7 @@ impl Waiting<'_> {
 
     /// Whether the driver of a device that `task` uses, or a server for it, has jobs of its own: it serves the device when these are released.
     fn driven_by_jobs(&self, task: usize) -> Option<String> {
-        let devices = self.engines_for(task).filter_map(|user| self.system.engine_places[user.engine as usize]);
-        let mut drivers = devices.map(|(device, _)| self.system.devices[device].driver);
+        let mut drivers = self.engines_for(task).filter_map(|user| self.system.driver_of(user.engine as usize));
         let has_jobs = |driver: &usize| self.reservation(*driver).is_some_and(|one| one.release != release::NONE);
         let driver = drivers.find(has_jobs)?;
         Some(format!("driver `{}` has jobs of its own", self.name(driver)))
@@ -108,10 +107,8 @@ impl Waiting<'_> {
         let system = self.system;
         let mut uses = system.engine_users.iter().filter(|user| user.task as usize == task);
         self.reservation(task).filter(|one| one.covers_engines != 0)?;
-        let (device, _) = uses.find_map(|user| system.engine_places[user.engine as usize])?;
-        let starts = |step: &Step| step.operation == operation::START;
-        let may_release = !self.is_scripted(task) || system.tasks[task].script.iter().any(starts);
-        let driver = self.name(system.devices[device].driver);
+        let driver = self.name(uses.find_map(|user| system.driver_of(user.engine as usize))?);
+        let may_release = !self.is_scripted(task) || scripts::starts(system, task);
         let task = self.name(task);
         may_release.then(|| {
             format!("`{task}` may release an engine at work, and pays for it until driver `{driver}` has time to notice its end")
@@ -205,9 +202,8 @@ impl Waiting<'_> {
         stopping.peek()?;
         let frames = self.frames_from(task).into_iter().map(|(other, ..)| other);
         let own: Vec<usize> = iter::once(task).chain(frames).collect();
-        let device = |user: &image::EngineUser| system.engine_places[user.engine as usize].map(|(device, _)| device);
         let of_one = |one: usize| {
-            let drivers = self.engines_for(one).filter_map(device).map(|device| system.devices[device].driver);
+            let drivers = self.engines_for(one).filter_map(|user| system.driver_of(user.engine as usize));
             self.works_for(one).into_iter().chain(drivers)
         };
         let needed: Vec<usize> = own.iter().flat_map(|one| of_one(*one)).collect();
